@@ -1,0 +1,456 @@
+/* saqiya.h: exact rate limiting, in the process and on Redis.
+ *
+ * This header is the contract and the reference. What is not in it is not API.
+ *
+ *     saqiya_store *store = NULL;
+ *     saqiya_limiter *limiter = NULL;
+ *     saqiya_decision d;
+ *     saqiya_store_open("memory://", NULL, &store, NULL);
+ *     saqiya_limiter_create(store, "5/s burst 20", NULL, &limiter, NULL);
+ *     saqiya_limiter_check(limiter, "user:42", 7, 1, &d, NULL);
+ *     if (d.outcome == SAQIYA_ALLOWED) { ... }
+ *
+ * Conventions
+ *
+ *  1. Names. Types are saqiya_noun, functions saqiya_noun_verb, the handle comes first.
+ *  2. Status. Functions return SAQIYA_OK (0) or another saqiya_status, results go to
+ *     out-parameters. A denial is not an error, nor is a store that fails: the call returns
+ *     SAQIYA_OK and the decision's outcome is SAQIYA_DENIED or SAQIYA_UNAVAILABLE. A status other
+ *     than SAQIYA_OK means misuse or a lack of memory; outputs are then zeroed and no handle is
+ *     produced. Arguments are checked in release builds too.
+ *  3. Error detail. Functions that read text take an optional saqiya_error, owned by the caller.
+ *  4. Ownership. Every _open or _create has a _free, which accepts NULL and never fails. A limiter
+ *     and a queue keep their store alive, a store its clock: free in any order. Strings passed in
+ *     are copied. Strings returned live as long as the handle they came from.
+ *  5. Text is UTF-8 with a closing zero. Keys are pointer and length and may hold any byte; by
+ *     convention they are UTF-8 too. A key pointer may be NULL when the length is 0. Key lengths
+ *     go to SAQIYA_MAX_KEY.
+ *  6. Time. Every time and duration is a signed 64-bit count of microseconds and its name ends in
+ *     _us.
+ *  7. Threads. Clocks, stores and limiters may be used from any number of threads at once. A queue
+ *     belongs to one thread at a time. Freeing must not race with another use of the same handle.
+ *     The library starts no threads and installs no signal handlers.
+ *  8. Fork. Handles made before fork() work in the child with no call. The child starts with an
+ *     empty memory table and connects anew; what the parent had submitted to a queue stays the
+ *     parent's.
+ *  9. Structs. Option structs begin with their size: call their _init first, zero then means
+ *     default. A larger struct from a newer caller is accepted while its unknown bytes are zero.
+ *     saqiya_decision, saqiya_ticket, saqiya_completion and saqiya_http_numbers have no size field
+ *     and are frozen.
+ * 10. The library prints nothing, never aborts or exits, and reads no environment variables.
+ */
+#ifndef SAQIYA_SAQIYA_H
+#define SAQIYA_SAQIYA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAQIYA_VERSION_MAJOR 0
+#define SAQIYA_VERSION_MINOR 1
+#define SAQIYA_VERSION_PATCH 0
+#define SAQIYA_VERSION_STRING "0.1.0"
+
+#ifndef SAQIYA_API
+#if defined(__GNUC__)
+#define SAQIYA_API __attribute__((visibility("default")))
+#else
+#define SAQIYA_API
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- Status, outcomes, reasons ---------------------------------------------------------------- */
+
+typedef enum saqiya_status {
+  SAQIYA_OK = 0,
+  SAQIYA_INVALID = 1,     /* caller: an argument is null, out of range or of the wrong handle */
+  SAQIYA_BAD_POLICY = 2,  /* caller: the policy is malformed or outside the ranges */
+  SAQIYA_BAD_URL = 3,     /* caller: the store URL is malformed or of an unknown kind */
+  SAQIYA_NO_MEMORY = 4,   /* machine: allocation failed; nothing was changed */
+  SAQIYA_QUEUE_FULL = 5,  /* load: the queue holds as many requests as its capacity allows */
+  SAQIYA_CLOSED = 6,      /* caller: the queue was closed */
+  SAQIYA_TOO_SMALL = 7,   /* caller: the buffer is too small; the needed size is reported */
+  SAQIYA_SYSTEM = 8,      /* machine: the operating system refused a descriptor or randomness */
+  SAQIYA_INTERNAL = 9     /* saqiya: a fault of ours; please report it */
+} saqiya_status;
+
+/* Outcome 0 is none: a zeroed decision never admits. */
+typedef enum saqiya_outcome {
+  SAQIYA_NONE = 0,
+  SAQIYA_ALLOWED = 1,     /* charged; go on (after delay_us, if that is not 0) */
+  SAQIYA_DENIED = 2,      /* not charged; the same request passes after retry_after_us */
+  SAQIYA_NEVER = 3,       /* not charged; the cost is above the capacity: no wait will help */
+  SAQIYA_UNAVAILABLE = 4  /* the store failed; see reason */
+} saqiya_outcome;
+
+/* Why an outcome is SAQIYA_UNAVAILABLE. "Unknown" means that the charge may have been made. */
+typedef enum saqiya_reason {
+  SAQIYA_REASON_NONE = 0,
+  SAQIYA_REASON_CONNECT = 1,     /* no connection could be made; not charged */
+  SAQIYA_REASON_RESOLVE = 2,     /* the host name could not be resolved; not charged */
+  SAQIYA_REASON_AUTH = 3,        /* user, password or database were refused; not charged */
+  SAQIYA_REASON_TIMEOUT = 4,     /* the deadline passed; unknown */
+  SAQIYA_REASON_LOST = 5,        /* the connection broke before the answer came; unknown */
+  SAQIYA_REASON_REFUSED = 6,     /* the server refused before executing (LOADING, BUSY, ...) */
+  SAQIYA_REASON_READ_ONLY = 7,   /* the server is a replica; not charged */
+  SAQIYA_REASON_PERMISSION = 8,  /* the server's access rules forbid a command */
+  SAQIYA_REASON_SERVER_MEMORY = 9, /* the server is out of memory; not charged */
+  SAQIYA_REASON_CORRUPT = 10,    /* the key holds a value that is not ours; reset() overwrites it */
+  SAQIYA_REASON_PROTOCOL = 11,   /* the answer could not be understood; unknown */
+  SAQIYA_REASON_BUSY = 12,       /* every connection was busy until the deadline; not charged */
+  SAQIYA_REASON_CANCELLED = 13   /* the queue was closed; unknown if it had been sent */
+} saqiya_reason;
+
+/* Short lower-case names ("invalid", "denied", "timeout"); a number outside gives "unknown". */
+SAQIYA_API const char *saqiya_status_name(int32_t status);
+SAQIYA_API const char *saqiya_status_message(int32_t status);
+SAQIYA_API const char *saqiya_outcome_name(int32_t outcome);
+SAQIYA_API const char *saqiya_reason_name(int32_t reason);
+SAQIYA_API const char *saqiya_reason_message(int32_t reason);
+
+/* The library's version, "0.1.0"; the header's is SAQIYA_VERSION_STRING. */
+SAQIYA_API const char *saqiya_version(void);
+
+typedef struct saqiya_error {
+  int32_t code;      /* a saqiya_status */
+  int32_t position;  /* byte offset in the text that was read, or -1 */
+  char message[248]; /* one sentence, no newline; never holds a password */
+} saqiya_error;
+
+/* -- Limits and constants --------------------------------------------------------------------- */
+
+#define SAQIYA_MAX_KEY 65536                   /* bytes in a key */
+#define SAQIYA_MAX_NAME 64                     /* bytes in a limiter's name */
+#define SAQIYA_MAX_COST INT64_C(9007199254740991)  /* 2^53 - 1; also the largest capacity */
+#define SAQIYA_UNLIMITED SAQIYA_MAX_COST       /* limit and remaining of an unlimited policy */
+#define SAQIYA_FOREVER INT64_MAX               /* retry_after_us of SAQIYA_NEVER */
+
+/* -- Decisions and tickets -------------------------------------------------------------------- */
+
+/* The answer to a check. All numbers are 0 when the outcome is SAQIYA_UNAVAILABLE. */
+typedef struct saqiya_decision {
+  int32_t outcome;        /* a saqiya_outcome */
+  int32_t reason;         /* a saqiya_reason; 0 unless unavailable */
+  int64_t limit;          /* capacity of the rule that bound */
+  int64_t remaining;      /* tokens left afterwards, rounded down: 0 <= remaining <= limit */
+  int64_t retry_after_us; /* denied: first instant at which this very cost passes if nobody else
+                             comes, > 0; never: SAQIYA_FOREVER; otherwise 0 */
+  int64_t reset_after_us; /* time until full again if left alone, rounded up */
+  int64_t delay_us;       /* allowed with a wait: sleep this long before going on */
+  int32_t rule;           /* index of the rule that bound, from 0 */
+  int32_t reserved32;
+  int64_t reserved64;
+} saqiya_decision; /* 64 bytes, frozen */
+
+/* What a charge can be given back by. Treat as opaque; plain data, no need to free. */
+typedef struct saqiya_ticket {
+  int64_t q;       /* the bucket's instant after the charge: q + r/n microseconds */
+  uint32_t r;
+  uint32_t n;      /* 0: nothing was charged, nothing to give back */
+  int64_t cost;
+  uint64_t epoch;  /* the table that was charged; a ticket of another table gives nothing */
+  uint32_t flags;  /* bit 0: spent; bit 1: a reservation (the charge had a delay) */
+  uint32_t reserved32;
+  int64_t reserved64;
+} saqiya_ticket; /* 48 bytes, frozen */
+
+/* -- Clocks ----------------------------------------------------------------------------------- */
+
+/* A store without a clock uses the system's: monotonic time in the process, the server's own TIME
+ * on Redis. A manual clock is for tests and simulation; it moves only when told to.
+ * Range of every reading: 0 ... 2^52 us. */
+typedef struct saqiya_clock saqiya_clock;
+
+/* Both readings (monotonic and wall) start at now_us. */
+SAQIYA_API int saqiya_clock_create_manual(int64_t now_us, saqiya_clock **clock);
+/* Sets both readings; going back is allowed. */
+SAQIYA_API int saqiya_clock_set(saqiya_clock *clock, int64_t now_us);
+/* Sets the wall reading alone. Token buckets in the process do not look at it. */
+SAQIYA_API int saqiya_clock_set_wall(saqiya_clock *clock, int64_t wall_us);
+/* Moves both readings; by_us may be negative. */
+SAQIYA_API int saqiya_clock_advance(saqiya_clock *clock, int64_t by_us);
+SAQIYA_API int saqiya_clock_now(const saqiya_clock *clock, int64_t *monotonic_us, int64_t *wall_us);
+SAQIYA_API void saqiya_clock_free(saqiya_clock *clock);
+
+/* -- Stores ----------------------------------------------------------------------------------- */
+
+typedef struct saqiya_store saqiya_store;
+
+enum {
+  /* Redis only, for tests: the server uses the store's manual clock, sent with every batch, and
+   * keys live for at least an hour of real time. Without it a manual clock is refused on Redis. */
+  SAQIYA_STORE_TESTING = 1,
+  /* Redis only: every subject is replaced by its digest in key names, not only long ones. */
+  SAQIYA_STORE_HASH_SUBJECTS = 2
+};
+
+typedef struct saqiya_store_options {
+  uint32_t size;        /* set by saqiya_store_options_init */
+  uint32_t flags;       /* SAQIYA_STORE_... */
+  saqiya_clock *clock;  /* NULL: the system's */
+  uint64_t max_keys;    /* memory: bound on stored keys; 0: 10,000,000. At the bound the entries
+                           nearest to full go first and are counted as evictions */
+  int64_t deadline_us;  /* Redis: everything one request may take, from name resolution to reply;
+                           1,000 ... 3,600,000,000; 0: 100,000 */
+  const char *prefix;   /* Redis: what every key begins with, without braces; NULL: "sq:" */
+  const void *secret;   /* Redis: key of the digest (HMAC-SHA-256) of subjects that are hashed */
+  uint64_t secret_len;
+  uint32_t connections; /* Redis: connections shared by blocking callers, 1 ... 64; 0: 4 */
+  uint32_t reserved32;
+} saqiya_store_options;
+
+SAQIYA_API void saqiya_store_options_init(saqiya_store_options *options);
+
+/* Opens a store. Makes no connection: that happens at the first request.
+ *
+ *   memory://                                   this process
+ *   redis://[[user][:password]@]host[:port][/database]     host may be [::1]
+ *   unix://[[user][:password]@]/path/to/socket[?db=N]
+ *
+ * Users, passwords and paths may be percent-encoded. Each memory:// store is a table of its own. */
+SAQIYA_API int saqiya_store_open(const char *url, const saqiya_store_options *options,
+                                 saqiya_store **store, saqiya_error *error);
+SAQIYA_API void saqiya_store_free(saqiya_store *store);
+
+/* 1 when decisions are made in this process without waiting (memory://), else 0. */
+SAQIYA_API int saqiya_store_is_local(const saqiya_store *store);
+
+typedef struct saqiya_store_stats {
+  uint32_t size; /* set by saqiya_store_stats_init */
+  uint32_t reserved32;
+  uint64_t keys;        /* memory: entries held now */
+  uint64_t bytes;       /* memory: bytes held for them */
+  uint64_t evictions;   /* memory: entries dropped at the bound before they were full */
+  uint64_t requests;    /* Redis: requests sent */
+  uint64_t batches;     /* Redis: scripts called */
+  uint64_t connects;    /* Redis: connections made */
+  uint64_t failures;    /* Redis: requests that ended unavailable */
+} saqiya_store_stats;
+
+SAQIYA_API void saqiya_store_stats_init(saqiya_store_stats *stats);
+SAQIYA_API int saqiya_store_get_stats(const saqiya_store *store, saqiya_store_stats *stats);
+
+/* -- Limiters --------------------------------------------------------------------------------- */
+
+typedef struct saqiya_limiter saqiya_limiter;
+
+typedef struct saqiya_limiter_options {
+  uint32_t size; /* set by saqiya_limiter_options_init */
+  uint32_t flags;
+  const char *name;    /* names the policy in keys and HTTP fields: 1 to SAQIYA_MAX_NAME printable
+                          ASCII characters. Limiters of one name on one store share their state
+                          and keep it when the limit changes. NULL: named by a digest of the text */
+  int64_t deadline_us; /* Redis: 0: the store's */
+} saqiya_limiter_options;
+
+SAQIYA_API void saqiya_limiter_options_init(saqiya_limiter_options *options);
+
+/* Creates a limiter from text: "5/s burst 20", "100/minute", "10 per 2 hours", "unlimited".
+ * The plain form is a token bucket: the count is the burst, too, unless a smaller or larger burst
+ * is given. So a bare "100/minute" lets a full bucket of 100 pass at once and refills while they
+ * are used: up to 199 within some minute. Use "100/minute burst 10" to stay nearer to the rate. */
+SAQIYA_API int saqiya_limiter_create(saqiya_store *store, const char *policy,
+                                     const saqiya_limiter_options *options,
+                                     saqiya_limiter **limiter, saqiya_error *error);
+
+typedef enum saqiya_algorithm { SAQIYA_TOKEN_BUCKET = 1, SAQIYA_NO_LIMIT = 2 } saqiya_algorithm;
+
+/* One rule as numbers: capacity tokens at the most, `tokens` more every period_us.
+ * Ranges, after tokens and period_us are divided by their greatest common divisor:
+ * 0 <= capacity <= 2^53 - 1; 1 <= tokens < 2^32; 1 <= period_us <= 2^50;
+ * capacity * period_us / tokens <= 2^50 (35.7 years to fill). tokens = 0 only with capacity = 0. */
+typedef struct saqiya_rule {
+  uint32_t size;      /* set by saqiya_rule_init */
+  uint32_t algorithm; /* a saqiya_algorithm; 0: SAQIYA_TOKEN_BUCKET */
+  int64_t capacity;
+  int64_t tokens;
+  int64_t period_us;
+} saqiya_rule;
+
+SAQIYA_API void saqiya_rule_init(saqiya_rule *rule);
+/* This version takes one rule: count must be 1. */
+SAQIYA_API int saqiya_limiter_create_rules(saqiya_store *store, const saqiya_rule *rules,
+                                           size_t count, const saqiya_limiter_options *options,
+                                           saqiya_limiter **limiter, saqiya_error *error);
+SAQIYA_API void saqiya_limiter_free(saqiya_limiter *limiter);
+
+/* The canonical text of the policy ("5/s burst 20"); parsing it gives the same policy. */
+SAQIYA_API const char *saqiya_limiter_text(const saqiya_limiter *limiter);
+/* The name given at creation, "" when there was none. */
+SAQIYA_API const char *saqiya_limiter_name(const saqiya_limiter *limiter);
+SAQIYA_API int saqiya_limiter_get_rule(const saqiya_limiter *limiter, size_t index,
+                                       saqiya_rule *rule);
+
+/* Asks for cost tokens (0 ... SAQIYA_MAX_COST) for the key. A request that is not allowed is never
+ * charged. Cost 0 is allowed and changes nothing (never, when the limit is 0). ticket may be NULL.
+ * On Redis the calling thread waits, at most until the deadline. */
+SAQIYA_API int saqiya_limiter_check(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                    int64_t cost, saqiya_decision *decision, saqiya_ticket *ticket);
+
+/* As check, and willing to wait: allowed when the tokens will be there within max_wait_us (0 or
+ * more; above 2^50 counts as 2^50). They are reserved now, first come first served; the caller
+ * sleeps decision->delay_us before going on. The call itself does not sleep. */
+SAQIYA_API int saqiya_limiter_check_wait(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                         int64_t cost, int64_t max_wait_us,
+                                         saqiya_decision *decision, saqiya_ticket *ticket);
+
+/* What check would say, charging nothing. remaining and reset_after_us describe the untouched
+ * state. */
+SAQIYA_API int saqiya_limiter_peek(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                   int64_t cost, saqiya_decision *decision);
+
+/* Gives back what the ticket's check took, as far as it has not been refilled meanwhile, and marks
+ * the ticket spent. Outcome: allowed, something was given back; denied, there was nothing left to
+ * give (too late, spent, or a reservation that others have queued behind); unavailable, the store
+ * failed (not tried again). remaining and reset_after_us describe the state afterwards. */
+SAQIYA_API int saqiya_limiter_refund(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                     saqiya_ticket *ticket, saqiya_decision *decision);
+
+/* Forgets the key: it is as if it had never come. decision may be NULL. */
+SAQIYA_API int saqiya_limiter_reset(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                    saqiya_decision *decision);
+
+typedef struct saqiya_key {
+  const void *data;
+  size_t len;
+} saqiya_key;
+
+/* Checks count keys with one cost each, in order; each is decided on its own. On Redis they travel
+ * together. decisions has room for count; tickets too, or is NULL. */
+SAQIYA_API int saqiya_limiter_check_many(saqiya_limiter *limiter, const saqiya_key *keys,
+                                         size_t count, int64_t cost, saqiya_decision *decisions,
+                                         saqiya_ticket *tickets);
+
+/* The shortest form: tokens remaining (>= 0) when allowed, minus the wait in microseconds when
+ * denied, else one of the constants below. */
+#define SAQIYA_TAKE_MISUSE INT64_MIN
+#define SAQIYA_TAKE_NEVER (INT64_MIN + 1)
+#define SAQIYA_TAKE_UNAVAILABLE (INT64_MIN + 2)
+SAQIYA_API int64_t saqiya_limiter_take(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                       int64_t cost);
+
+/* -- Queues: many requests at once, for event loops --------------------------------------------
+ *
+ * Submit any number of requests; process() sends and receives what the sockets allow, without ever
+ * waiting; drain() hands out completions. Every submitted request completes exactly once, also at
+ * close (reason cancelled), unless it was cancelled. A loop does:
+ *
+ *     submit ..., then once per turn: process, drain until it gives 0;
+ *     wait until saqiya_queue_fd is readable or saqiya_queue_timeout_us has passed;
+ *     process, drain, ...
+ *
+ * On a local store requests complete within submit. */
+typedef struct saqiya_queue saqiya_queue;
+
+typedef struct saqiya_queue_options {
+  uint32_t size;      /* set by saqiya_queue_options_init */
+  uint32_t capacity;  /* requests submitted and not drained, 1 ... 65,536; 0: 4,096 */
+  uint32_t batch;     /* requests that make a batch leave before the turn ends, 1 ... 512; 0: 64 */
+  uint32_t in_flight; /* batches on the wire at once, 1 ... 64; 0: 8 */
+} saqiya_queue_options;
+
+SAQIYA_API void saqiya_queue_options_init(saqiya_queue_options *options);
+SAQIYA_API int saqiya_queue_create(saqiya_store *store, const saqiya_queue_options *options,
+                                   saqiya_queue **queue, saqiya_error *error);
+/* Closes and frees; completions that were not drained are lost. */
+SAQIYA_API void saqiya_queue_free(saqiya_queue *queue);
+
+typedef enum saqiya_op {
+  SAQIYA_OP_CHECK = 1,
+  SAQIYA_OP_PEEK = 2,
+  SAQIYA_OP_REFUND = 3,
+  SAQIYA_OP_RESET = 4
+} saqiya_op;
+
+typedef struct saqiya_request {
+  uint32_t size; /* set by saqiya_request_init */
+  uint32_t op;   /* a saqiya_op */
+  saqiya_limiter *limiter; /* of the queue's store */
+  const void *key;         /* copied */
+  uint64_t key_len;
+  int64_t cost;            /* check, peek */
+  int64_t max_wait_us;     /* check, peek */
+  saqiya_ticket *ticket;   /* refund: read and marked spent by submit; else NULL */
+  uint64_t user_data;      /* comes back with the completion */
+} saqiya_request;
+
+SAQIYA_API void saqiya_request_init(saqiya_request *request);
+
+/* SAQIYA_QUEUE_FULL when the capacity is reached. */
+SAQIYA_API int saqiya_queue_submit(saqiya_queue *queue, const saqiya_request *request);
+
+/* Drops what was submitted with this user_data (the newest, if several): it does not complete. What
+ * was on the wire already is given back when its answer comes. SAQIYA_INVALID when there is none. */
+SAQIYA_API int saqiya_queue_cancel(saqiya_queue *queue, uint64_t user_data);
+
+/* Flushes what was submitted, reads what has arrived, ends what is past its deadline. */
+SAQIYA_API int saqiya_queue_process(saqiya_queue *queue);
+
+typedef struct saqiya_completion {
+  uint64_t user_data;
+  saqiya_decision decision;
+  saqiya_ticket ticket; /* of an allowed check; else zero */
+} saqiya_completion;    /* 120 bytes, frozen */
+
+/* Takes up to max completions, oldest first. */
+SAQIYA_API int saqiya_queue_drain(saqiya_queue *queue, saqiya_completion *completions, size_t max,
+                                  size_t *count);
+
+/* The one descriptor to watch for readability, the same for the queue's life (until a fork). */
+SAQIYA_API int saqiya_queue_fd(const saqiya_queue *queue);
+/* Call process again after this long at the latest; 0: now; -1: no need. */
+SAQIYA_API int64_t saqiya_queue_timeout_us(const saqiya_queue *queue);
+/* Requests submitted whose completions have not been drained. */
+SAQIYA_API size_t saqiya_queue_pending(const saqiya_queue *queue);
+/* For programs without a loop: waits until there is something to process, at most max_wait_us. */
+SAQIYA_API int saqiya_queue_wait(saqiya_queue *queue, int64_t max_wait_us);
+/* Ends every request that has not completed (reason cancelled); drain still works. */
+SAQIYA_API int saqiya_queue_close(saqiya_queue *queue);
+
+/* -- HTTP -------------------------------------------------------------------------------------- */
+
+/* A decision as an HTTP answer, in whole seconds. */
+typedef struct saqiya_http_numbers {
+  int32_t status;        /* 200: go on; 429: refused; 503: the store is unavailable */
+  int32_t has_limit;     /* 0: no rate fields at all (unlimited, unavailable) */
+  int64_t limit;         /* X-RateLimit-Limit */
+  int64_t remaining;     /* X-RateLimit-Remaining; r of RateLimit */
+  int64_t reset_s;       /* X-RateLimit-Reset: seconds until full, rounded up */
+  int64_t retry_after_s; /* Retry-After: rounded up, at least 1; -1: absent */
+  int64_t t_s;           /* t of RateLimit: seconds within which no more than r is there, rounded
+                            up; -1: absent */
+} saqiya_http_numbers;   /* 48 bytes, frozen */
+
+SAQIYA_API int saqiya_http_get_numbers(const saqiya_limiter *limiter,
+                                       const saqiya_decision *decision,
+                                       saqiya_http_numbers *numbers);
+
+enum {
+  SAQIYA_HTTP_LEGACY = 1, /* X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset */
+  SAQIYA_HTTP_DRAFT = 2   /* RateLimit, RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) */
+};
+
+/* The constant RateLimit-Policy value of a limiter: "\"default\";q=20;w=4"; "" when unlimited. */
+SAQIYA_API const char *saqiya_http_policy(const saqiya_limiter *limiter);
+/* The constant beginning of its RateLimit value: "\"default\";r="; "" when unlimited. */
+SAQIYA_API const char *saqiya_http_item(const saqiya_limiter *limiter);
+
+/* Writes the fields as "Name: value\r\n" lines. Retry-After is always among them when it applies;
+ * flags choose the others (0: all). *len is set to the length, also when the status is
+ * SAQIYA_TOO_SMALL. The text ends with a zero that is not counted. 512 bytes are enough. */
+SAQIYA_API int saqiya_http_fields(const saqiya_limiter *limiter, const saqiya_decision *decision,
+                                  uint32_t flags, char *buffer, size_t size, size_t *len);
+
+/* Writes the JSON body of a refusal: {"error":"rate_limited",...} with 429,
+ * {"error":"rate_limiter_unavailable",...} with 503, "" with 200. As above; 256 bytes are enough. */
+SAQIYA_API int saqiya_http_body(const saqiya_limiter *limiter, const saqiya_decision *decision,
+                                char *buffer, size_t size, size_t *len);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SAQIYA_SAQIYA_H */
