@@ -1,0 +1,297 @@
+// saqiya.hpp: the C API of saqiya.h for C++17, header only.
+//
+//     saqiya::Store store("memory://");
+//     saqiya::Limiter limiter(store, "5/s burst 20");
+//     if (saqiya::allowed(limiter.check("user:42"))) { ... }
+//
+// Handles are move-only and free themselves; they may be destroyed in any order. Misuse throws
+// saqiya::Error; a denial or a store that fails does not: look at the decision's outcome.
+// Threads, fork, units and ranges are as saqiya.h says; get() reaches the C handle.
+// A handle that was moved from may only be destroyed or assigned to.
+//
+// Everything lives in the inline namespace saqiya::api, so that its symbols differ from those of
+// saqiya's own core when both are linked into one binary.
+#ifndef SAQIYA_SAQIYA_HPP
+#define SAQIYA_SAQIYA_HPP
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "saqiya/saqiya.h"
+
+namespace saqiya {
+inline namespace api {
+
+using Micros = std::chrono::duration<std::int64_t, std::micro>;
+using Decision = saqiya_decision;
+using Ticket = saqiya_ticket;
+using Rule = saqiya_rule;
+using Completion = saqiya_completion;
+
+/// Misuse, a bad policy or URL, or a lack of memory. what() is one sentence.
+class Error : public std::runtime_error {
+ public:
+  Error(int code, int position, const char* message)
+      : std::runtime_error(message), code_(code), position_(position) {}
+
+  int code() const noexcept { return code_; }  ///< a saqiya_status
+  const char* code_name() const noexcept { return saqiya_status_name(code_); }
+  int position() const noexcept { return position_; }  ///< byte offset in the text read, or -1
+
+ private:
+  int code_;
+  int position_;
+};
+
+namespace detail {
+
+inline void require(int status) {
+  if (status != SAQIYA_OK) throw Error(status, -1, saqiya_status_message(status));
+}
+
+inline void require(int status, const saqiya_error& error) {
+  if (status == SAQIYA_OK) return;
+  const bool has_message = error.message[0] != '\0';
+  throw Error(status, error.position,
+              has_message ? error.message : saqiya_status_message(status));
+}
+
+template <auto Free>
+struct Deleter {
+  template <typename T>
+  void operator()(T* handle) const noexcept {
+    Free(handle);
+  }
+};
+
+template <typename T, auto Free>
+using Handle = std::unique_ptr<T, Deleter<Free>>;
+
+}  // namespace detail
+
+inline bool allowed(const Decision& decision) noexcept {
+  return decision.outcome == SAQIYA_ALLOWED;
+}
+
+/// A manual clock, for tests and simulation.
+class Clock {
+ public:
+  explicit Clock(Micros now = Micros{0}) {
+    saqiya_clock* clock = nullptr;
+    detail::require(saqiya_clock_create_manual(now.count(), &clock));
+    handle_.reset(clock);
+  }
+
+  void set(Micros now) { detail::require(saqiya_clock_set(get(), now.count())); }
+  void set_wall(Micros wall) { detail::require(saqiya_clock_set_wall(get(), wall.count())); }
+  void advance(Micros by) { detail::require(saqiya_clock_advance(get(), by.count())); }
+  Micros now() const { return read().first; }
+  Micros wall() const { return read().second; }
+  saqiya_clock* get() const noexcept { return handle_.get(); }
+
+ private:
+  std::pair<Micros, Micros> read() const {
+    std::int64_t monotonic = 0;
+    std::int64_t wall = 0;
+    detail::require(saqiya_clock_now(get(), &monotonic, &wall));
+    return {Micros{monotonic}, Micros{wall}};
+  }
+
+  detail::Handle<saqiya_clock, saqiya_clock_free> handle_;
+};
+
+/// saqiya_store_options, initialised.
+struct StoreOptions : saqiya_store_options {
+  StoreOptions() { saqiya_store_options_init(this); }
+};
+
+class Store {
+ public:
+  explicit Store(const std::string& url, const StoreOptions& options = StoreOptions()) {
+    saqiya_store* store = nullptr;
+    saqiya_error error = {};
+    detail::require(saqiya_store_open(url.c_str(), &options, &store, &error), error);
+    handle_.reset(store);
+  }
+
+  bool is_local() const noexcept { return saqiya_store_is_local(get()) != 0; }
+
+  saqiya_store_stats stats() const {
+    saqiya_store_stats stats;
+    saqiya_store_stats_init(&stats);
+    detail::require(saqiya_store_get_stats(get(), &stats));
+    return stats;
+  }
+
+  saqiya_store* get() const noexcept { return handle_.get(); }
+
+ private:
+  detail::Handle<saqiya_store, saqiya_store_free> handle_;
+};
+
+/// saqiya_limiter_options, initialised.
+struct LimiterOptions : saqiya_limiter_options {
+  LimiterOptions() { saqiya_limiter_options_init(this); }
+};
+
+/// One token bucket: `tokens` more every `period`, `capacity` at the most.
+inline Rule token_bucket(std::int64_t capacity, std::int64_t tokens, Micros period) {
+  Rule rule;
+  saqiya_rule_init(&rule);
+  rule.algorithm = SAQIYA_TOKEN_BUCKET;
+  rule.capacity = capacity;
+  rule.tokens = tokens;
+  rule.period_us = period.count();
+  return rule;
+}
+
+class Limiter {
+ public:
+  Limiter(const Store& store, const std::string& policy,
+          const LimiterOptions& options = LimiterOptions()) {
+    saqiya_limiter* limiter = nullptr;
+    saqiya_error error = {};
+    detail::require(
+        saqiya_limiter_create(store.get(), policy.c_str(), &options, &limiter, &error), error);
+    handle_.reset(limiter);
+  }
+
+  Limiter(const Store& store, const Rule& rule, const LimiterOptions& options = LimiterOptions()) {
+    saqiya_limiter* limiter = nullptr;
+    saqiya_error error = {};
+    detail::require(
+        saqiya_limiter_create_rules(store.get(), &rule, 1, &options, &limiter, &error), error);
+    handle_.reset(limiter);
+  }
+
+  /// The ticket, if one is asked for, is what refund() takes.
+  Decision check(std::string_view key, std::int64_t cost = 1, Ticket* ticket = nullptr) {
+    Decision decision;
+    detail::require(
+        saqiya_limiter_check(get(), key.data(), key.size(), cost, &decision, ticket));
+    return decision;
+  }
+
+  /// Does not sleep: the caller does, for decision.delay_us.
+  Decision check_wait(std::string_view key, Micros max_wait, std::int64_t cost = 1,
+                      Ticket* ticket = nullptr) {
+    Decision decision;
+    detail::require(saqiya_limiter_check_wait(get(), key.data(), key.size(), cost,
+                                              max_wait.count(), &decision, ticket));
+    return decision;
+  }
+
+  Decision peek(std::string_view key, std::int64_t cost = 1) {
+    Decision decision;
+    detail::require(saqiya_limiter_peek(get(), key.data(), key.size(), cost, &decision));
+    return decision;
+  }
+
+  Decision refund(std::string_view key, Ticket& ticket) {
+    Decision decision;
+    detail::require(saqiya_limiter_refund(get(), key.data(), key.size(), &ticket, &decision));
+    return decision;
+  }
+
+  Decision reset(std::string_view key) {
+    Decision decision;
+    detail::require(saqiya_limiter_reset(get(), key.data(), key.size(), &decision));
+    return decision;
+  }
+
+  /// tickets: NULL, or the vector becomes as long as keys.
+  std::vector<Decision> check_many(const std::vector<saqiya_key>& keys, std::int64_t cost = 1,
+                                   std::vector<Ticket>* tickets = nullptr) {
+    std::vector<Decision> decisions(keys.size());
+    if (tickets != nullptr) tickets->resize(keys.size());
+    detail::require(saqiya_limiter_check_many(get(), keys.data(), keys.size(), cost,
+                                              decisions.data(),
+                                              tickets != nullptr ? tickets->data() : nullptr));
+    return decisions;
+  }
+
+  /// Tokens remaining, minus the wait in microseconds, or a SAQIYA_TAKE_ constant. Never throws.
+  std::int64_t take(std::string_view key, std::int64_t cost = 1) noexcept {
+    return saqiya_limiter_take(get(), key.data(), key.size(), cost);
+  }
+
+  const char* text() const noexcept { return saqiya_limiter_text(get()); }
+  const char* name() const noexcept { return saqiya_limiter_name(get()); }
+
+  Rule rule(std::size_t index = 0) const {
+    Rule rule;
+    saqiya_rule_init(&rule);
+    detail::require(saqiya_limiter_get_rule(get(), index, &rule));
+    return rule;
+  }
+
+  saqiya_limiter* get() const noexcept { return handle_.get(); }
+
+ private:
+  detail::Handle<saqiya_limiter, saqiya_limiter_free> handle_;
+};
+
+/// saqiya_queue_options, initialised.
+struct QueueOptions : saqiya_queue_options {
+  QueueOptions() { saqiya_queue_options_init(this); }
+};
+
+/// saqiya_request, initialised.
+struct Request : saqiya_request {
+  Request() { saqiya_request_init(this); }
+};
+
+/// Requests for an event loop; belongs to one thread at a time.
+class Queue {
+ public:
+  explicit Queue(const Store& store, const QueueOptions& options = QueueOptions()) {
+    saqiya_queue* queue = nullptr;
+    saqiya_error error = {};
+    detail::require(saqiya_queue_create(store.get(), &options, &queue, &error), error);
+    handle_.reset(queue);
+  }
+
+  /// False when the queue is full.
+  bool submit(const Request& request) {
+    const int status = saqiya_queue_submit(get(), &request);
+    if (status == SAQIYA_QUEUE_FULL) return false;
+    detail::require(status);
+    return true;
+  }
+
+  /// False when nothing with this user_data is pending.
+  bool cancel(std::uint64_t user_data) noexcept {
+    return saqiya_queue_cancel(get(), user_data) == SAQIYA_OK;
+  }
+
+  void process() { detail::require(saqiya_queue_process(get())); }
+
+  std::size_t drain(Completion* completions, std::size_t max) {
+    std::size_t count = 0;
+    detail::require(saqiya_queue_drain(get(), completions, max, &count));
+    return count;
+  }
+
+  int fd() const noexcept { return saqiya_queue_fd(get()); }
+  /// -1: no need to call process again before something is submitted or fd() is readable.
+  Micros timeout() const noexcept { return Micros{saqiya_queue_timeout_us(get())}; }
+  std::size_t pending() const noexcept { return saqiya_queue_pending(get()); }
+  void wait(Micros max_wait) { detail::require(saqiya_queue_wait(get(), max_wait.count())); }
+  void close() { detail::require(saqiya_queue_close(get())); }
+  saqiya_queue* get() const noexcept { return handle_.get(); }
+
+ private:
+  detail::Handle<saqiya_queue, saqiya_queue_free> handle_;
+};
+
+}  // namespace api
+}  // namespace saqiya
+
+#endif  // SAQIYA_SAQIYA_HPP
