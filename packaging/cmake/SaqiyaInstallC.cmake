@@ -43,3 +43,5 @@ install(EXPORT saqiya NAMESPACE saqiya:: FILE saqiyaTargets.cmake
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/saqiya" COMPONENT c)
 install(FILES "${PROJECT_BINARY_DIR}/saqiyaConfig.cmake" "${PROJECT_BINARY_DIR}/saqiyaConfigVersion.cmake"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/saqiya" COMPONENT c)
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/packaging/THIRD-PARTY.txt"
+  DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT c)
