@@ -1,0 +1,73 @@
+// The answer to a request, and what it can be given back by.
+//
+// Decision and Ticket have the layout of saqiya_decision and saqiya_ticket (capi checks it), so
+// that answers cross the C boundary without being copied field by field.
+#pragma once
+
+#include <cstdint>
+
+#include "core/time.h"
+
+namespace saqiya {
+
+enum class Outcome : std::int32_t {
+  kNone = 0,
+  kAllowed = 1,
+  kDenied = 2,
+  kNever = 3,
+  kUnavailable = 4
+};
+
+// Why an outcome is kUnavailable. The numbers are those of saqiya_reason.
+enum class Reason : std::int32_t {
+  kNone = 0,
+  kConnect = 1,
+  kResolve = 2,
+  kAuth = 3,
+  kTimeout = 4,
+  kLost = 5,
+  kRefused = 6,
+  kReadOnly = 7,
+  kPermission = 8,
+  kServerMemory = 9,
+  kCorrupt = 10,
+  kProtocol = 11,
+  kBusy = 12,
+  kCancelled = 13,
+};
+
+struct Decision {
+  Outcome outcome = Outcome::kNone;
+  Reason reason = Reason::kNone;
+  std::int64_t limit = 0;
+  std::int64_t remaining = 0;
+  Micros retry_after = 0;
+  Micros reset_after = 0;
+  Micros delay = 0;
+  std::int32_t rule = 0;
+  std::int32_t reserved32 = 0;
+  std::int64_t reserved64 = 0;
+};
+
+inline Decision unavailable(Reason reason) {
+  Decision d;
+  d.outcome = Outcome::kUnavailable;
+  d.reason = reason;
+  return d;
+}
+
+struct Ticket {
+  static constexpr std::uint32_t kSpent = 1;
+  static constexpr std::uint32_t kReservation = 2;
+
+  std::int64_t q = 0;  // the instant after the charge: q + r/n microseconds
+  std::uint32_t r = 0;
+  std::uint32_t n = 0;  // 0: nothing was charged
+  std::int64_t cost = 0;
+  std::uint64_t epoch = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t reserved32 = 0;
+  std::int64_t reserved64 = 0;
+};
+
+}  // namespace saqiya

@@ -1,0 +1,105 @@
+// The token bucket, exactly. Pure functions: no clock, no I/O, no allocation.
+//
+// A rule has capacity C and gains N tokens every P microseconds (N and P without a common divisor).
+// The whole state of a bucket is one instant, full_at: when it will be full again if left alone.
+// This is the theoretical arrival time of the generic cell rate algorithm (ITU-T I.371, ATM Forum
+// TM 4.1), in its virtual scheduling form. An instant is q microseconds plus r/N, 0 <= r < N: a
+// rational that is carried, never rounded.
+//
+// redis/lua/token_bucket.lua is the second writing of step() and refund(); tests/vectors and the
+// differential fuzzer hold the two together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/decision.h"
+#include "core/time.h"
+
+namespace saqiya {
+
+inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;  // capacity and cost
+
+// q + r/N microseconds, 0 <= r < N; N belongs to the rule at hand.
+struct Fraction {
+  std::int64_t q = 0;
+  std::uint32_t r = 0;
+  friend bool operator==(const Fraction&, const Fraction&) = default;
+};
+
+// Which number of a rule is outside its range.
+enum class RangeFault { kNone, kCapacity, kTokens, kPeriod, kSpan };
+
+struct TokenBucket {
+  std::int64_t capacity = 0;  // C, 0 ... kMaxCount
+  std::uint32_t tokens = 1;   // N, reduced
+  std::int64_t period = 1;    // P in us, reduced, 1 ... kMaxSpan
+  Fraction span;              // C*P/N, at most kMaxSpan
+
+  // Reduces and checks the ranges. On a fault *error names the limit and *rule is untouched.
+  static RangeFault make(std::int64_t capacity, std::int64_t tokens, Micros period,
+                         TokenBucket* rule, std::string* error);
+
+  // cost*P/N for 0 <= cost <= capacity.
+  Fraction cost_in_time(std::int64_t cost) const;
+};
+
+// A stored bucket. n is the N its remainder counts in; a state with n == 0 is absent: a full
+// bucket.
+struct BucketState {
+  std::int64_t q = 0;
+  std::uint32_t r = 0;
+  std::uint32_t n = 0;
+  friend bool operator==(const BucketState&, const BucketState&) = default;
+};
+
+// What a check asks, in the step's terms. Made once per (rule, cost, max_wait).
+struct Charge {
+  Fraction inc;    // cost in time; 0 asks without charging
+  Fraction bound;  // span + max_wait: how far ahead of now full_at may come to lie
+};
+
+// max_wait is clamped to 0 ... kMaxSpan. A cost above the capacity gives inc 0: it is decided as
+// kNever, but the state is read, so that the answer can tell what remains.
+Charge make_charge(const TokenBucket& rule, std::int64_t cost, Micros max_wait);
+
+// The instant of a stored state in units of 1/n. A state kept under another N is taken as one
+// microsecond later without remainder: at most 1 us late, never early.
+inline Fraction full_at(const BucketState& state, std::uint32_t n) {
+  if (state.n == n || state.r == 0) return {state.q, state.r};
+  return {state.q + 1, 0};
+}
+
+// The step. Returns over = max(full_at, now) + inc - bound - now. When over <= 0 and inc > 0 the
+// charge is made: *state becomes the new instant. Otherwise nothing changes. now in 0 ... kMaxNow.
+Fraction step(const Charge& charge, std::uint32_t n, Micros now, bool peek, BucketState* state);
+
+// What step() returned, told as a decision. Both stores end here.
+Decision decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
+                Fraction over, bool peek);
+
+// The ticket of an allowed check; an empty one when nothing was charged.
+Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Charge& charge,
+                   Fraction over, std::int64_t cost, Micros now, std::uint64_t epoch);
+
+// A refund in the step's terms.
+struct GiveBack {
+  Fraction inc;     // what the check cost in time, under the rule as it is now
+  Fraction ticket;  // the instant after the charge, in units of 1/N of the rule as it is now
+  bool reservation = false;
+};
+
+// False when the ticket has nothing to give (empty, spent, or cost above today's capacity is cut to
+// the capacity).
+bool make_give_back(const TokenBucket& rule, const Ticket& ticket, GiveBack* out);
+
+// give = min(inc, ticket - now); full_at := max(now, full_at - give). A reservation is given back
+// only while full_at is still its own instant. Never creates a state. Returns true when something
+// was given back; *state has changed exactly then.
+bool refund(const GiveBack& give, std::uint32_t n, Micros now, BucketState* state);
+
+// The numbers of a decision for a state that was neither charged nor refused: after refunds and
+// resets. behind = full_at - now, rational; at most 0 means full.
+void describe(const TokenBucket& rule, Fraction behind, Decision* decision);
+
+}  // namespace saqiya
