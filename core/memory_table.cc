@@ -1,0 +1,111 @@
+#include "core/memory_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+namespace saqiya {
+namespace {
+
+// Many enough that no shard takes long to grow (10,000 entries each at 10 million keys), few enough
+// that empty ones cost little (64 KiB in all).
+constexpr std::size_t kMaxShards = 1024;
+constexpr std::size_t kKeysPerShard = 64;  // at the least, when max_keys is small
+
+// Entries looked at for each one that is added or comes back to life.
+constexpr int kReclaimSteps = 2;
+
+std::size_t shards_for(std::uint64_t max_keys) {
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(max_keys / kKeysPerShard, 1, kMaxShards));
+}
+
+bool is_full(const BucketState& state, Micros now) {
+  return state.q < now || (state.q == now && state.r == 0);
+}
+
+// flat_hash_map grows at a load of 7/8.
+std::size_t growth_limit(std::size_t capacity) { return capacity - capacity / 8; }
+
+}  // namespace
+
+MemoryTable::MemoryTable(std::uint64_t max_keys, std::uint64_t epoch)
+    : shard_count_(shards_for(max_keys)),
+      epoch_(epoch),
+      shards_(std::make_unique<Shard[]>(shard_count_)) {
+  // Each shard's bound is its share of the hash space.
+  std::vector<std::uint32_t> cells(shard_count_);
+  for (std::uint64_t x = 0; x < 65536; ++x) ++cells[shard_of({0, x << 48})];
+  for (std::size_t i = 0; i < shard_count_; ++i) {
+    const double share = static_cast<double>(max_keys) * cells[i] / 65536.0;
+    shards_[i].bound = static_cast<std::uint32_t>(std::clamp(share, 1.0, 4e9));
+  }
+}
+
+void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now) {
+  Map& map = shard.map;
+  if (map.size() >= shard.bound || map.size() >= growth_limit(map.capacity())) {
+    make_room(shard, now);
+  }
+  reclaim_after(map, map.emplace(key, state).first, now);
+}
+
+void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now) {
+  ++at;
+  for (int i = 0; i < kReclaimSteps && at != map.end(); ++i) {
+    const auto candidate = at++;
+    if (is_full(candidate->second, now)) map.erase(candidate);
+  }
+}
+
+void MemoryTable::make_room(Shard& shard, Micros now) {
+  Map& map = shard.map;
+  for (auto it = map.begin(); it != map.end();) {
+    const auto candidate = it++;
+    if (is_full(candidate->second, now)) map.erase(candidate);
+  }
+  if (map.size() >= shard.bound) evict(shard);
+  const std::size_t limit = growth_limit(map.capacity());
+  if (map.size() * 8 > limit * 7) {
+    // Little was found: grow now, or the next few entries would sweep again.
+    map.reserve(limit + 1);
+  } else if (map.size() * 8 < limit) {
+    map.rehash(0);
+  }
+}
+
+// The entries nearest to full lose least: they go first, a sixteenth at a time so that the search
+// for them is paid for by many insertions.
+void MemoryTable::evict(Shard& shard) {
+  std::vector<std::pair<Micros, Hash128>> entries;
+  entries.reserve(shard.map.size());
+  for (const auto& [key, state] : shard.map) entries.emplace_back(state.q, key);
+  const std::size_t count = std::max<std::size_t>(1, entries.size() / 16);
+  std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count - 1),
+                   entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < count; ++i) shard.map.erase(entries[i].second);
+  evictions_.fetch_add(count, std::memory_order_relaxed);
+}
+
+void MemoryTable::erase(const Hash128& key) {
+  Shard& shard = shards_[shard_of(key)];
+  const std::lock_guard guard(shard.lock);
+  shard.map.erase(key);
+}
+
+MemoryTable::Size MemoryTable::size() const {
+  Size size;
+  size.bytes = sizeof *this + shard_count_ * sizeof(Shard);
+  for (std::size_t i = 0; i < shard_count_; ++i) {
+    const Shard& shard = shards_[i];
+    const std::lock_guard guard(shard.lock);
+    size.keys += shard.map.size();
+    // One control byte a slot, and a group of them cloned at the end.
+    const std::size_t capacity = shard.map.capacity();
+    if (capacity != 0) size.bytes += capacity * (sizeof(Map::value_type) + 1) + 16;
+  }
+  size.evictions = evictions_.load(std::memory_order_relaxed);
+  return size;
+}
+
+}  // namespace saqiya

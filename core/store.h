@@ -1,0 +1,135 @@
+// A store keeps the state of buckets and applies steps to them atomically. It owns "now": the
+// memory store reads its clock, Redis uses the server's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/decision.h"
+#include "core/siphash.h"
+#include "core/time.h"
+
+namespace saqiya {
+
+class Limiter;
+
+enum class Op : std::uint8_t { kCheck = 1, kPeek = 2, kRefund = 3, kReset = 4 };
+
+// One request as a caller states it; arguments have been checked (cost 0 ... kMaxCount, max_wait >=
+// 0, key at most kMaxKey bytes) and the limiter is not unlimited. Pointers are borrowed for the
+// call.
+struct Request {
+  Op op = Op::kCheck;
+  const Limiter* limiter = nullptr;
+  std::string_view key;
+  std::int64_t cost = 1;
+  Micros max_wait = 0;
+  Ticket ticket{};  // refund only; the caller has marked its own copy spent
+};
+
+inline constexpr std::size_t kMaxKey = 65536;
+
+struct Answer {
+  Decision decision;
+  Ticket ticket;  // of an allowed check, else empty
+};
+
+// How a store addresses a limiter's keys; each store fills what it uses.
+struct Binding {
+  SipKey hash_key;       // memory: keyed hash of the subjects of this policy and rule
+  std::string key_head;  // Redis: prefix and "{"
+  std::string key_tail;  // Redis: "}:" and the limiter's identity
+};
+
+struct StoreStats {
+  std::uint64_t keys = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t connects = 0;
+  std::uint64_t failures = 0;
+};
+
+struct QueueOptions {
+  std::uint32_t capacity = 4096;
+  std::uint32_t batch = 64;
+  std::uint32_t in_flight = 8;
+};
+
+struct Completion {
+  std::uint64_t user_data = 0;
+  Decision decision;
+  Ticket ticket;
+};
+
+enum class SubmitResult { kOk, kFull, kClosed };
+
+// Submission and completion queue (DESIGN 6). One thread at a time. Never waits, but in wait().
+class Queue {
+ public:
+  Queue() = default;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+  virtual ~Queue() = default;  // as close(); completions not drained are lost
+
+  // Copies the key; keeps the limiter alive until the request has completed.
+  virtual SubmitResult submit(const Request& request, std::uint64_t user_data) = 0;
+  // False when nothing that was submitted with user_data is still open.
+  virtual bool cancel(std::uint64_t user_data) = 0;
+  virtual void process() = 0;
+  virtual std::size_t drain(std::span<Completion> out) = 0;
+  virtual int fd() const = 0;
+  // Microseconds until process() must be called; 0: now; -1: no need.
+  virtual Micros timeout() const = 0;
+  virtual std::size_t pending() const = 0;
+  // Waits until there is something to process or drain, at most max_wait.
+  virtual void wait(Micros max_wait) = 0;
+  virtual void close() = 0;
+};
+
+// Thread-safe. Opening a store makes no connection.
+class Store {
+ public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  virtual bool is_local() const = 0;
+  virtual Micros deadline() const = 0;
+  // Called once by the limiter's constructor.
+  virtual Binding bind(const Limiter& limiter) const = 0;
+
+  // Decides one request; a remote store waits, at most until the deadline.
+  virtual void execute(const Request& request, Answer* answer) = 0;
+  // The same for many, in order. A remote store sends them together.
+  virtual void execute_many(std::span<const Request> requests, std::span<Answer> answers) = 0;
+
+  // Null when the operating system refuses a descriptor. The queue keeps the store alive.
+  virtual std::unique_ptr<Queue> open_queue(const std::shared_ptr<Store>& self,
+                                            const QueueOptions& options) = 0;
+  virtual StoreStats stats() const = 0;
+};
+
+struct StoreOptions {
+  bool testing = false;
+  bool hash_subjects = false;
+  std::shared_ptr<Clock> clock;  // null: the system's
+  std::uint64_t max_keys = 10'000'000;
+  Micros deadline = 100'000;
+  std::string prefix = "sq:";
+  std::string secret;
+  std::uint32_t connections = 4;
+};
+
+// core/store_url.cc. Null, with *error saying why and never holding a password, when the URL is
+// malformed or does not go with the options.
+std::shared_ptr<Store> open_store(std::string_view url, const StoreOptions& options,
+                                  std::string* error);
+
+}  // namespace saqiya
