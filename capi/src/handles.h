@@ -1,0 +1,112 @@
+// What the opaque handles hold, and the one guard every entry point that may allocate passes
+// through.
+#pragma once
+
+#include <saqiya/saqiya.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+#include "core/decision.h"
+#include "core/http/headers.h"
+#include "core/limiter.h"
+#include "core/store.h"
+#include "core/time.h"
+
+struct saqiya_clock {
+  std::shared_ptr<saqiya::ManualClock> clock;
+};
+
+struct saqiya_store {
+  std::shared_ptr<saqiya::Store> store;
+};
+
+struct saqiya_limiter {
+  std::shared_ptr<saqiya::Limiter> limiter;
+};
+
+struct saqiya_queue {
+  std::unique_ptr<saqiya::Queue> queue;
+  std::shared_ptr<saqiya::Store> store;
+};
+
+namespace saqiya::capi {
+
+// The C structs and core's are one layout; answers are copied whole.
+static_assert(sizeof(saqiya_decision) == 64 && sizeof(Decision) == 64);
+static_assert(sizeof(saqiya_ticket) == 48 && sizeof(Ticket) == 48);
+static_assert(sizeof(saqiya_completion) == 120 && sizeof(Completion) == 120);
+static_assert(sizeof(saqiya_http_numbers) == 48 && sizeof(http::Numbers) == 48);
+static_assert(offsetof(saqiya_decision, limit) == offsetof(Decision, limit));
+static_assert(offsetof(saqiya_decision, remaining) == offsetof(Decision, remaining));
+static_assert(offsetof(saqiya_decision, retry_after_us) == offsetof(Decision, retry_after));
+static_assert(offsetof(saqiya_decision, reset_after_us) == offsetof(Decision, reset_after));
+static_assert(offsetof(saqiya_decision, delay_us) == offsetof(Decision, delay));
+static_assert(offsetof(saqiya_decision, rule) == offsetof(Decision, rule));
+static_assert(offsetof(saqiya_ticket, n) == offsetof(Ticket, n));
+static_assert(offsetof(saqiya_ticket, cost) == offsetof(Ticket, cost));
+static_assert(offsetof(saqiya_ticket, epoch) == offsetof(Ticket, epoch));
+static_assert(offsetof(saqiya_ticket, flags) == offsetof(Ticket, flags));
+static_assert(offsetof(saqiya_completion, decision) == offsetof(Completion, decision));
+static_assert(offsetof(saqiya_completion, ticket) == offsetof(Completion, ticket));
+static_assert(offsetof(saqiya_http_numbers, t_s) == offsetof(http::Numbers, t_s));
+static_assert(SAQIYA_MAX_KEY == kMaxKey && SAQIYA_FOREVER == kForever);
+static_assert(SAQIYA_MAX_COST == kMaxCount);
+
+template <typename To, typename From>
+void copy_as(const From& from, To* to) {
+  static_assert(sizeof(To) == sizeof(From) && std::is_trivially_copyable_v<To>);
+  std::memcpy(to, static_cast<const void*>(&from), sizeof from);
+}
+
+template <typename T>
+void clear(T* out) {
+  if (out != nullptr) std::memset(out, 0, sizeof *out);
+}
+
+template <typename Body>
+int guard(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return SAQIYA_NO_MEMORY;
+  } catch (...) {
+    return SAQIYA_INTERNAL;
+  }
+}
+
+// Fills *error, when there is one, and returns the code.
+int fail(saqiya_error* error, int code, std::string_view message, std::int32_t position = -1);
+
+// Reads a struct that begins with its size, from an older or newer caller. False when the size
+// makes no sense or bytes that this version does not know are set.
+template <typename T>
+bool read_sized(const T* in, T* out) {
+  const std::uint32_t size = in->size;
+  if (size < 2 * sizeof(std::uint32_t) || size > 4096) return false;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(in);
+  if (size > sizeof(T) &&
+      !std::all_of(bytes + sizeof(T), bytes + size, [](unsigned char b) { return b == 0; })) {
+    return false;
+  }
+  std::memset(out, 0, sizeof *out);
+  std::memcpy(out, bytes, std::min<std::size_t>(size, sizeof(T)));
+  return true;
+}
+
+inline bool is_key(const void* key, std::uint64_t len) {
+  return len <= kMaxKey && (key != nullptr || len == 0);
+}
+
+inline bool is_cost(std::int64_t cost) { return cost >= 0 && cost <= kMaxCount; }
+
+inline std::string_view as_key(const void* key, std::uint64_t len) {
+  return {static_cast<const char*>(key), static_cast<std::size_t>(len)};
+}
+
+}  // namespace saqiya::capi

@@ -1,0 +1,166 @@
+// Queues.
+#include "handles.h"
+
+namespace {
+
+using saqiya::capi::as_key;
+using saqiya::capi::clear;
+using saqiya::capi::copy_as;
+using saqiya::capi::fail;
+using saqiya::capi::guard;
+using saqiya::capi::is_cost;
+using saqiya::capi::is_key;
+using saqiya::capi::read_sized;
+
+// Null when everything is in its range, else what is not.
+const char* convert(const saqiya_queue_options& in, saqiya::QueueOptions* out) {
+  if (in.capacity != 0) out->capacity = in.capacity;
+  if (in.batch != 0) out->batch = in.batch;
+  if (in.in_flight != 0) out->in_flight = in.in_flight;
+  if (out->capacity > 65536) return "the capacity must be at most 65,536";
+  if (out->batch > 512) return "the batch must be at most 512";
+  if (out->in_flight > 64) return "in_flight must be at most 64";
+  return nullptr;
+}
+
+bool is_valid(const saqiya_queue& queue, const saqiya_request& request) {
+  if (request.op < SAQIYA_OP_CHECK || request.op > SAQIYA_OP_RESET) return false;
+  if (request.limiter == nullptr || request.limiter->limiter->shared_store() != queue.store) {
+    return false;
+  }
+  return is_key(request.key, request.key_len) && is_cost(request.cost) &&
+         request.max_wait_us >= 0 && (request.op != SAQIYA_OP_REFUND || request.ticket != nullptr);
+}
+
+}  // namespace
+
+extern "C" {
+
+void saqiya_queue_options_init(saqiya_queue_options* options) {
+  clear(options);
+  if (options != nullptr) options->size = sizeof *options;
+}
+
+int saqiya_queue_create(saqiya_store* store, const saqiya_queue_options* options,
+                        saqiya_queue** queue, saqiya_error* error) {
+  clear(error);
+  if (queue == nullptr) return fail(error, SAQIYA_INVALID, "the queue pointer is null");
+  *queue = nullptr;
+  if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store is null");
+  const int code = guard([&] {
+    saqiya::QueueOptions converted;
+    if (options != nullptr) {
+      saqiya_queue_options known;
+      if (!read_sized(options, &known)) {
+        return fail(error, SAQIYA_INVALID, "the options were not initialised by this version");
+      }
+      if (const char* wrong = convert(known, &converted)) {
+        return fail(error, SAQIYA_INVALID, wrong);
+      }
+    }
+    auto made = std::make_unique<saqiya_queue>();
+    made->store = store->store;
+    made->queue = store->store->open_queue(store->store, converted);
+    if (made->queue == nullptr)
+      return fail(error, SAQIYA_SYSTEM, saqiya_status_message(SAQIYA_SYSTEM));
+    *queue = made.release();
+    return static_cast<int>(SAQIYA_OK);
+  });
+  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
+    fail(error, code, saqiya_status_message(code));
+  }
+  return code;
+}
+
+void saqiya_queue_free(saqiya_queue* queue) { delete queue; }
+
+void saqiya_request_init(saqiya_request* request) {
+  clear(request);
+  if (request != nullptr) {
+    request->size = sizeof *request;
+    request->op = SAQIYA_OP_CHECK;
+    request->cost = 1;
+  }
+}
+
+int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {
+  if (queue == nullptr || request == nullptr) return SAQIYA_INVALID;
+  saqiya_request known;
+  if (!read_sized(request, &known) || !is_valid(*queue, known)) return SAQIYA_INVALID;
+  return guard([&] {
+    saqiya::Request r;
+    r.op = static_cast<saqiya::Op>(known.op);
+    r.limiter = known.limiter->limiter.get();
+    r.key = as_key(known.key, known.key_len);
+    r.cost = known.cost;
+    r.max_wait = std::min<std::int64_t>(known.max_wait_us, saqiya::kMaxSpan);
+    if (known.op == SAQIYA_OP_REFUND) copy_as(*known.ticket, &r.ticket);
+    switch (queue->queue->submit(r, known.user_data)) {
+      case saqiya::SubmitResult::kOk:
+        break;
+      case saqiya::SubmitResult::kFull:
+        return SAQIYA_QUEUE_FULL;
+      case saqiya::SubmitResult::kClosed:
+        return SAQIYA_CLOSED;
+    }
+    if (known.op == SAQIYA_OP_REFUND) known.ticket->flags |= saqiya::Ticket::kSpent;
+    return SAQIYA_OK;
+  });
+}
+
+int saqiya_queue_cancel(saqiya_queue* queue, uint64_t user_data) {
+  if (queue == nullptr) return SAQIYA_INVALID;
+  return guard([&] { return queue->queue->cancel(user_data) ? SAQIYA_OK : SAQIYA_INVALID; });
+}
+
+int saqiya_queue_process(saqiya_queue* queue) {
+  if (queue == nullptr) return SAQIYA_INVALID;
+  return guard([&] {
+    queue->queue->process();
+    return SAQIYA_OK;
+  });
+}
+
+int saqiya_queue_drain(saqiya_queue* queue, saqiya_completion* completions, size_t max,
+                       size_t* count) {
+  clear(count);
+  if (queue == nullptr || count == nullptr || (completions == nullptr && max != 0)) {
+    return SAQIYA_INVALID;
+  }
+  return guard([&] {
+    // One layout (handles.h), so completions are written where the caller wants them.
+    auto* out = reinterpret_cast<saqiya::Completion*>(completions);
+    *count = queue->queue->drain({out, max});
+    return SAQIYA_OK;
+  });
+}
+
+int saqiya_queue_fd(const saqiya_queue* queue) {
+  return queue != nullptr ? queue->queue->fd() : -1;
+}
+
+int64_t saqiya_queue_timeout_us(const saqiya_queue* queue) {
+  return queue != nullptr ? queue->queue->timeout() : -1;
+}
+
+size_t saqiya_queue_pending(const saqiya_queue* queue) {
+  return queue != nullptr ? queue->queue->pending() : 0;
+}
+
+int saqiya_queue_wait(saqiya_queue* queue, int64_t max_wait_us) {
+  if (queue == nullptr || max_wait_us < 0) return SAQIYA_INVALID;
+  return guard([&] {
+    queue->queue->wait(max_wait_us);
+    return SAQIYA_OK;
+  });
+}
+
+int saqiya_queue_close(saqiya_queue* queue) {
+  if (queue == nullptr) return SAQIYA_INVALID;
+  return guard([&] {
+    queue->queue->close();
+    return SAQIYA_OK;
+  });
+}
+
+}  // extern "C"

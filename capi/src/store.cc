@@ -1,0 +1,152 @@
+// Clocks and stores.
+#include <string>
+
+#include "handles.h"
+
+namespace {
+
+using saqiya::capi::clear;
+using saqiya::capi::fail;
+using saqiya::capi::guard;
+using saqiya::capi::read_sized;
+
+constexpr std::uint32_t kKnownFlags = SAQIYA_STORE_TESTING | SAQIYA_STORE_HASH_SUBJECTS;
+
+// Null when everything is in its range, else what is not.
+const char* convert(const saqiya_store_options& in, saqiya::StoreOptions* out) {
+  if ((in.flags & ~kKnownFlags) != 0 || in.reserved32 != 0) return "unknown option flags are set";
+  out->testing = (in.flags & SAQIYA_STORE_TESTING) != 0;
+  out->hash_subjects = (in.flags & SAQIYA_STORE_HASH_SUBJECTS) != 0;
+  if (in.clock != nullptr) out->clock = in.clock->clock;
+  if (in.max_keys != 0) out->max_keys = in.max_keys;
+  if (out->max_keys > (std::uint64_t{1} << 40)) return "max_keys must be at most 2^40";
+  if (in.deadline_us != 0) out->deadline = in.deadline_us;
+  if (out->deadline < 1'000 || out->deadline > 3'600'000'000) {
+    return "the deadline must be between 1,000 and 3,600,000,000 microseconds";
+  }
+  if (in.prefix != nullptr) out->prefix = in.prefix;
+  if (out->prefix.size() > 64 || out->prefix.find_first_of("{}") != std::string::npos) {
+    return "the prefix must be at most 64 bytes and hold no braces";
+  }
+  if (in.secret == nullptr && in.secret_len != 0) return "the secret is null but has a length";
+  if (in.secret_len > 1024) return "the secret must be at most 1,024 bytes";
+  if (in.secret != nullptr) {
+    out->secret.assign(static_cast<const char*>(in.secret),
+                       static_cast<std::size_t>(in.secret_len));
+  }
+  if (in.connections != 0) out->connections = in.connections;
+  if (out->connections > 64) return "connections must be at most 64";
+  return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+int saqiya_clock_create_manual(int64_t now_us, saqiya_clock** clock) {
+  if (clock == nullptr) return SAQIYA_INVALID;
+  *clock = nullptr;
+  if (now_us < 0 || now_us > saqiya::kMaxNow) return SAQIYA_INVALID;
+  return guard([&] {
+    auto made = std::make_unique<saqiya_clock>();
+    made->clock = std::make_shared<saqiya::ManualClock>(now_us);
+    *clock = made.release();
+    return SAQIYA_OK;
+  });
+}
+
+int saqiya_clock_set(saqiya_clock* clock, int64_t now_us) {
+  return clock != nullptr && clock->clock->set(now_us) ? SAQIYA_OK : SAQIYA_INVALID;
+}
+
+int saqiya_clock_set_wall(saqiya_clock* clock, int64_t wall_us) {
+  return clock != nullptr && clock->clock->set_wall(wall_us) ? SAQIYA_OK : SAQIYA_INVALID;
+}
+
+int saqiya_clock_advance(saqiya_clock* clock, int64_t by_us) {
+  return clock != nullptr && clock->clock->advance(by_us) ? SAQIYA_OK : SAQIYA_INVALID;
+}
+
+int saqiya_clock_now(const saqiya_clock* clock, int64_t* monotonic_us, int64_t* wall_us) {
+  clear(monotonic_us);
+  clear(wall_us);
+  if (clock == nullptr) return SAQIYA_INVALID;
+  if (monotonic_us != nullptr) *monotonic_us = clock->clock->monotonic();
+  if (wall_us != nullptr) *wall_us = clock->clock->wall();
+  return SAQIYA_OK;
+}
+
+void saqiya_clock_free(saqiya_clock* clock) { delete clock; }
+
+void saqiya_store_options_init(saqiya_store_options* options) {
+  clear(options);
+  if (options != nullptr) options->size = sizeof *options;
+}
+
+int saqiya_store_open(const char* url, const saqiya_store_options* options, saqiya_store** store,
+                      saqiya_error* error) {
+  clear(error);
+  if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store pointer is null");
+  *store = nullptr;
+  if (url == nullptr) return fail(error, SAQIYA_INVALID, "the URL is null");
+  const int code = guard([&] {
+    saqiya::StoreOptions converted;
+    if (options != nullptr) {
+      saqiya_store_options known;
+      if (!read_sized(options, &known)) {
+        return fail(error, SAQIYA_INVALID, "the options were not initialised by this version");
+      }
+      if (const char* wrong = convert(known, &converted)) {
+        return fail(error, SAQIYA_INVALID, wrong);
+      }
+    }
+    std::string message;
+    auto made = std::make_unique<saqiya_store>();
+    made->store = saqiya::open_store(url, converted, &message);
+    if (made->store == nullptr) return fail(error, SAQIYA_BAD_URL, message);
+    *store = made.release();
+    return static_cast<int>(SAQIYA_OK);
+  });
+  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
+    fail(error, code, saqiya_status_message(code));
+  }
+  return code;
+}
+
+void saqiya_store_free(saqiya_store* store) { delete store; }
+
+int saqiya_store_is_local(const saqiya_store* store) {
+  return store != nullptr && store->store->is_local() ? 1 : 0;
+}
+
+void saqiya_store_stats_init(saqiya_store_stats* stats) {
+  clear(stats);
+  if (stats != nullptr) stats->size = sizeof *stats;
+}
+
+int saqiya_store_get_stats(const saqiya_store* store, saqiya_store_stats* stats) {
+  if (stats == nullptr || stats->size < 2 * sizeof(uint32_t) || stats->size > 4096) {
+    return SAQIYA_INVALID;
+  }
+  const uint32_t size = stats->size;
+  std::memset(stats, 0, size);
+  stats->size = size;
+  if (store == nullptr) return SAQIYA_INVALID;
+  return guard([&] {
+    const saqiya::StoreStats now = store->store->stats();
+    saqiya_store_stats full;
+    saqiya_store_stats_init(&full);
+    full.size = size;
+    full.keys = now.keys;
+    full.bytes = now.bytes;
+    full.evictions = now.evictions;
+    full.requests = now.requests;
+    full.batches = now.batches;
+    full.connects = now.connects;
+    full.failures = now.failures;
+    std::memcpy(stats, &full, std::min<std::size_t>(size, sizeof full));
+    return SAQIYA_OK;
+  });
+}
+
+}  // extern "C"
