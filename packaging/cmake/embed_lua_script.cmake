@@ -2,11 +2,11 @@
 # Whole-line comments, indentation and blank lines are dropped: the script is sent to every server, and
 # its digest changes only when its code does. A comment after code stays; block comments are refused.
 file(READ "${INPUT}" text)
-if(text MATCHES "--\\[=*\\[" OR text MATCHES "\\[=*\\[")
+if(text MATCHES "\\[=*\\[")
   message(FATAL_ERROR "${NAME}: long brackets are not supported")
 endif()
-if(text MATCHES "\r" OR text MATCHES "\\)lua\"")
-  message(FATAL_ERROR "${NAME}: carriage return or raw string terminator in the script")
+if(text MATCHES "\\)lua\"")
+  message(FATAL_ERROR "${NAME}: the terminator of the C++ raw string is in the script")
 endif()
 set(text "\n${text}\n")
 string(REGEX REPLACE "\n[ \t]*--[^\n]*" "\n" text "${text}")

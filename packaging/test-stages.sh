@@ -1,0 +1,65 @@
+# The stages of packaging/test, which sources this file.
+
+# Files under version control, so that build output and other people's checkouts stay out.
+tracked() { git ls-files -- "$@"; }
+
+check_cpp_format() {
+  local c=(capi/include/saqiya/saqiya.h) cpp
+  mapfile -t -O 1 c < <(tracked '*.c')
+  mapfile -t cpp < <(tracked '*.h' '*.hpp' '*.cc' | grep -vx capi/include/saqiya/saqiya.h)
+  clang-format-14 --dry-run -Werror --style=file:packaging/c.clang-format "${c[@]}" &&
+    clang-format-14 --dry-run -Werror "${cpp[@]}"
+}
+
+# The library's own sources: tests are held to the compiler's warnings only.
+check_clang_tidy() {
+  build_preset dev --target saqiya_core || return
+  tracked 'core/*.cc' 'capi/src/*.cc' |
+    quietly xargs -P "$(nproc)" -n 1 clang-tidy-14 --quiet -p build/dev
+}
+
+check_javascript() {
+  node/node_modules/.bin/eslint -c node/eslint.config.mjs --max-warnings 0 . &&
+    node/node_modules/.bin/prettier --check .
+}
+
+check_python() {
+  ruff check . && ruff format --check . && mypy
+}
+
+stage_lint() {
+  step "C++ and C format" check_cpp_format || true
+  step "clang-tidy" check_clang_tidy || true
+  step "ruff, mypy" check_python || true
+  step "eslint, prettier" check_javascript || true
+  step "tsc" node/node_modules/.bin/tsc -p tests/node/tsconfig.json || true
+}
+
+stage_cpp() {
+  step "build (dev)" build_preset dev && step "C++ and C tests" run_ctest dev
+}
+
+stage_python() {
+  export PYTHONPATH=$SAQIYA_ROOT/build/dev/python
+  step "build the Python module" build_preset dev --target _saqiya &&
+    step "stubtest" python -m mypy.stubtest --mypy-config-file pyproject.toml saqiya._saqiya &&
+    step "Python tests" run_pytest tests/python
+  unset PYTHONPATH
+}
+
+stage_node() {
+  export SAQIYA_NATIVE_PATH=$SAQIYA_ROOT/build/dev/node/saqiya.node
+  step "build the Node addon" build_preset dev --target saqiya_node &&
+    step "Node tests" run_node tests/node
+  unset SAQIYA_NATIVE_PATH
+}
+
+stage_sanitizers() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+  step "build (asan)" build_preset asan && step "tests (asan, ubsan)" run_ctest asan
+  step "build (tsan)" build_preset tsan && step "tests (tsan)" run_ctest tsan
+}
+
+stage_packaging() {
+  step "packages" run_pytest tests/packaging
+}
