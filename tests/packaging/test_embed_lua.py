@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, run
+from artefacts import ROOT, run
 
 SCRIPT = ROOT / "packaging/cmake/embed_lua_script.cmake"
 

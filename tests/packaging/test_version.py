@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from conftest import HEADER, ROOT
+from artefacts import HEADER, ROOT
 
 
 def test_header_string_agrees_with_its_numbers(version: str) -> None:
