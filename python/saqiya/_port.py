@@ -1,0 +1,165 @@
+"""One event loop's connection to one store.
+
+A Port drives a native Channel on its loop: it flushes what was submitted once per turn of the
+loop, watches the channel's descriptor, and keeps one timer for deadlines. It starts no thread. It
+holds its loop weakly and the loop holds it weakly, so each may go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from asyncio import AbstractEventLoop, Future, TimerHandle
+from contextlib import suppress
+
+from saqiya import _saqiya
+from saqiya._saqiya import Decision
+from saqiya._store import Store
+
+CAPACITY = 65_536
+"""Requests of one loop that may wait at once; further ones are unavailable, reason "busy"."""
+
+
+class Port:
+    __slots__ = (
+        "__weakref__",
+        "_channel",
+        "_fd",
+        "_scheduled",
+        "_timer",
+        "_timer_when",
+        "loop",
+    )
+
+    def __init__(self, store: Store, loop: AbstractEventLoop) -> None:
+        channel = _saqiya.Channel(store._native, CAPACITY)
+        self._channel = channel
+        self._fd = channel.fileno()
+        self._scheduled = False
+        self._timer: TimerHandle | None = None
+        self._timer_when = 0.0
+        # A loop that goes without being closed takes the sockets along.
+        self.loop = weakref.ref(loop, lambda _loop: channel.close())
+        loop.add_reader(self._fd, _readable, weakref.ref(self))
+
+    def submit(
+        self,
+        loop: AbstractEventLoop,
+        operation: int,
+        limiter: _saqiya.Limiter,
+        key: str | bytes,
+        cost: int,
+        max_wait_us: int,
+    ) -> Future[Decision]:
+        """A future of `loop`, which is the port's and is running."""
+        future: Future[Decision] = loop.create_future()
+        self._channel.submit(future, operation, limiter, key, cost, max_wait_us)
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._turn)
+        return future
+
+    def refund(
+        self,
+        loop: AbstractEventLoop,
+        limiter: _saqiya.Limiter,
+        key: str | bytes,
+        decision: Decision,
+    ) -> Future[Decision]:
+        """As submit, giving back what the decision took."""
+        future: Future[Decision] = loop.create_future()
+        self._channel.refund(future, limiter, key, decision)
+        self._schedule(loop)
+        return future
+
+    def give_back(self, limiter: _saqiya.Limiter, key: str | bytes, decision: Decision) -> None:
+        """A refund that nobody waits for."""
+        loop = self.loop()
+        if loop is not None and not loop.is_closed():
+            self._channel.refund(None, limiter, key, decision)
+            self._schedule(loop)
+
+    def abandon(
+        self, future: Future[Decision], operation: int, limiter: _saqiya.Limiter, key: str | bytes
+    ) -> None:
+        """The caller has left: its request is dropped, or what a check took is given back.
+
+        Every future that was submitted and whose result nobody takes must come here.
+        """
+        decision = self._channel.cancel(future)
+        if decision is None and future.done() and not future.cancelled():
+            decision = future.result()
+        if decision and operation == _saqiya.OP_CHECK:
+            self.give_back(limiter, key, decision)
+
+    def _schedule(self, loop: AbstractEventLoop) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        self.process()
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        self.process()
+
+    def process(self) -> None:
+        timeout_us = self._channel.process()
+        loop = self.loop()
+        if timeout_us < 0 or loop is None:
+            return
+        when = loop.time() + timeout_us / 1e6
+        if self._timer is not None:
+            # A timer that comes sooner will set the next one when it has fired.
+            if self._timer_when <= when:
+                return
+            self._timer.cancel()
+        self._timer_when = when
+        self._timer = loop.call_at(when, _due, weakref.ref(self))
+
+    def __del__(self) -> None:
+        # The descriptor must leave the loop's selector before it is closed: its number may be
+        # given out again at once. Another thread's loop does that itself, and closes after it.
+        try:
+            channel, fd = self._channel, self._fd
+        except AttributeError:
+            return  # the constructor failed
+        loop = self.loop()
+        if loop is None or loop.is_closed():
+            channel.close()
+        elif asyncio._get_running_loop() is loop:
+            _retire(loop, fd, channel, self._timer)
+        else:
+            with suppress(RuntimeError):  # closed meanwhile
+                loop.call_soon_threadsafe(_retire, loop, fd, channel, self._timer)
+
+
+def _readable(reference: weakref.ref[Port]) -> None:
+    port = reference()
+    if port is not None:
+        port.process()
+
+
+def _due(reference: weakref.ref[Port]) -> None:
+    port = reference()
+    if port is not None:
+        port._timed_out()
+
+
+def _retire(
+    loop: AbstractEventLoop, fd: int, channel: _saqiya.Channel, timer: TimerHandle | None
+) -> None:
+    loop.remove_reader(fd)
+    if timer is not None:
+        timer.cancel()
+    channel.close()
+
+
+def port_of(store: Store, loop: AbstractEventLoop) -> Port:
+    """The port of this loop, made at first use."""
+    port = store._ports.get(loop)
+    if port is None:
+        port = store._ports[loop] = Port(store, loop)
+    return port

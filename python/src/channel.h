@@ -1,0 +1,29 @@
+// Channel: a queue of the C API whose completions end asyncio futures.
+//
+// It belongs to one event loop, and knows nothing of loops: saqiya/_aio.py decides when to call
+// process(). The queue's user_data is the future itself, of which the queue owns one reference
+// from submit until the completion is drained or the request cancelled; 0: nobody waits.
+#ifndef SAQIYA_PYTHON_CHANNEL_H
+#define SAQIYA_PYTHON_CHANNEL_H
+
+#include <Python.h>
+
+#include "saqiya/saqiya.h"
+#include "state.h"
+
+namespace saqiya::python {
+
+struct ChannelObject {
+  PyObject_HEAD
+  saqiya_queue* queue;  // owned; null until __init__ has run and after close()
+  ModuleState* state;
+  // Decisions whose future had been cancelled when they came: future -> Decision, until cancel()
+  // asks for them, so that they can be given back.
+  PyObject* orphans;
+};
+
+extern PyType_Spec channel_spec;
+
+}  // namespace saqiya::python
+
+#endif  // SAQIYA_PYTHON_CHANNEL_H
