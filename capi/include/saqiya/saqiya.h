@@ -66,42 +66,42 @@ extern "C" {
 
 typedef enum saqiya_status {
   SAQIYA_OK = 0,
-  SAQIYA_INVALID = 1,     /* caller: an argument is null, out of range or of the wrong handle */
-  SAQIYA_BAD_POLICY = 2,  /* caller: the policy is malformed or outside the ranges */
-  SAQIYA_BAD_URL = 3,     /* caller: the store URL is malformed or of an unknown kind */
-  SAQIYA_NO_MEMORY = 4,   /* machine: allocation failed; nothing was changed */
-  SAQIYA_QUEUE_FULL = 5,  /* load: the queue holds as many requests as its capacity allows */
-  SAQIYA_CLOSED = 6,      /* caller: the queue was closed */
-  SAQIYA_TOO_SMALL = 7,   /* caller: the buffer is too small; the needed size is reported */
-  SAQIYA_SYSTEM = 8,      /* machine: the operating system refused a descriptor or randomness */
-  SAQIYA_INTERNAL = 9     /* saqiya: a fault of ours; please report it */
+  SAQIYA_INVALID = 1,    /* caller: an argument is null, out of range or of the wrong handle */
+  SAQIYA_BAD_POLICY = 2, /* caller: the policy is malformed or outside the ranges */
+  SAQIYA_BAD_URL = 3,    /* caller: the store URL is malformed or of an unknown kind */
+  SAQIYA_NO_MEMORY = 4,  /* machine: allocation failed; nothing was changed */
+  SAQIYA_QUEUE_FULL = 5, /* load: the queue holds as many requests as its capacity allows */
+  SAQIYA_CLOSED = 6,     /* caller: the queue was closed */
+  SAQIYA_TOO_SMALL = 7,  /* caller: the buffer is too small; the needed size is reported */
+  SAQIYA_SYSTEM = 8,     /* machine: the operating system refused a descriptor or randomness */
+  SAQIYA_INTERNAL = 9    /* saqiya: a fault of ours; please report it */
 } saqiya_status;
 
 /* Outcome 0 is none: a zeroed decision never admits. */
 typedef enum saqiya_outcome {
   SAQIYA_NONE = 0,
-  SAQIYA_ALLOWED = 1,     /* charged; go on (after delay_us, if that is not 0) */
-  SAQIYA_DENIED = 2,      /* not charged; the same request passes after retry_after_us */
-  SAQIYA_NEVER = 3,       /* not charged; the cost is above the capacity: no wait will help */
-  SAQIYA_UNAVAILABLE = 4  /* the store failed; see reason */
+  SAQIYA_ALLOWED = 1,    /* charged; go on (after delay_us, if that is not 0) */
+  SAQIYA_DENIED = 2,     /* not charged; the same request passes after retry_after_us */
+  SAQIYA_NEVER = 3,      /* not charged; the cost is above the capacity: no wait will help */
+  SAQIYA_UNAVAILABLE = 4 /* the store failed; see reason */
 } saqiya_outcome;
 
 /* Why an outcome is SAQIYA_UNAVAILABLE. "Unknown" means that the charge may have been made. */
 typedef enum saqiya_reason {
   SAQIYA_REASON_NONE = 0,
-  SAQIYA_REASON_CONNECT = 1,     /* no connection could be made; not charged */
-  SAQIYA_REASON_RESOLVE = 2,     /* the host name could not be resolved; not charged */
-  SAQIYA_REASON_AUTH = 3,        /* user, password or database were refused; not charged */
-  SAQIYA_REASON_TIMEOUT = 4,     /* the deadline passed; unknown */
-  SAQIYA_REASON_LOST = 5,        /* the connection broke before the answer came; unknown */
-  SAQIYA_REASON_REFUSED = 6,     /* the server refused before executing (LOADING, BUSY, ...) */
-  SAQIYA_REASON_READ_ONLY = 7,   /* the server is a replica; not charged */
-  SAQIYA_REASON_PERMISSION = 8,  /* the server's access rules forbid a command */
+  SAQIYA_REASON_CONNECT = 1,       /* no connection could be made; not charged */
+  SAQIYA_REASON_RESOLVE = 2,       /* the host name could not be resolved; not charged */
+  SAQIYA_REASON_AUTH = 3,          /* user, password or database were refused; not charged */
+  SAQIYA_REASON_TIMEOUT = 4,       /* the deadline passed; unknown */
+  SAQIYA_REASON_LOST = 5,          /* the connection broke before the answer came; unknown */
+  SAQIYA_REASON_REFUSED = 6,       /* the server refused before executing (LOADING, BUSY, ...) */
+  SAQIYA_REASON_READ_ONLY = 7,     /* the server is a replica; not charged */
+  SAQIYA_REASON_PERMISSION = 8,    /* the server's access rules forbid a command */
   SAQIYA_REASON_SERVER_MEMORY = 9, /* the server is out of memory; not charged */
-  SAQIYA_REASON_CORRUPT = 10,    /* the key holds a value that is not ours; reset() overwrites it */
-  SAQIYA_REASON_PROTOCOL = 11,   /* the answer could not be understood; unknown */
-  SAQIYA_REASON_BUSY = 12,       /* every connection was busy until the deadline; not charged */
-  SAQIYA_REASON_CANCELLED = 13   /* the queue was closed; unknown if it had been sent */
+  SAQIYA_REASON_CORRUPT = 10,  /* the key holds a value that is not ours; reset() overwrites it */
+  SAQIYA_REASON_PROTOCOL = 11, /* the answer could not be understood; unknown */
+  SAQIYA_REASON_BUSY = 12,     /* every connection was busy until the deadline; not charged */
+  SAQIYA_REASON_CANCELLED = 13 /* the queue was closed; unknown if it had been sent */
 } saqiya_reason;
 
 /* Short lower-case names ("invalid", "denied", "timeout"); a number outside gives "unknown". */
@@ -122,11 +122,11 @@ typedef struct saqiya_error {
 
 /* -- Limits and constants --------------------------------------------------------------------- */
 
-#define SAQIYA_MAX_KEY 65536                   /* bytes in a key */
-#define SAQIYA_MAX_NAME 64                     /* bytes in a limiter's name */
-#define SAQIYA_MAX_COST INT64_C(9007199254740991)  /* 2^53 - 1; also the largest capacity */
-#define SAQIYA_UNLIMITED SAQIYA_MAX_COST       /* limit and remaining of an unlimited policy */
-#define SAQIYA_FOREVER INT64_MAX               /* retry_after_us of SAQIYA_NEVER */
+#define SAQIYA_MAX_KEY 65536                      /* bytes in a key */
+#define SAQIYA_MAX_NAME 64                        /* bytes in a limiter's name */
+#define SAQIYA_MAX_COST INT64_C(9007199254740991) /* 2^53 - 1; also the largest capacity */
+#define SAQIYA_UNLIMITED SAQIYA_MAX_COST          /* limit and remaining of an unlimited policy */
+#define SAQIYA_FOREVER INT64_MAX                  /* retry_after_us of SAQIYA_NEVER */
 
 /* -- Decisions and tickets -------------------------------------------------------------------- */
 
@@ -147,12 +147,12 @@ typedef struct saqiya_decision {
 
 /* What a charge can be given back by. Treat as opaque; plain data, no need to free. */
 typedef struct saqiya_ticket {
-  int64_t q;       /* the bucket's instant after the charge: q + r/n microseconds */
+  int64_t q; /* the bucket's instant after the charge: q + r/n microseconds */
   uint32_t r;
-  uint32_t n;      /* 0: nothing was charged, nothing to give back */
+  uint32_t n; /* 0: nothing was charged, nothing to give back */
   int64_t cost;
-  uint64_t epoch;  /* the table that was charged; a ticket of another table gives nothing */
-  uint32_t flags;  /* bit 0: spent; bit 1: a reservation (the charge had a delay) */
+  uint64_t epoch; /* the table that was charged; a ticket of another table gives nothing */
+  uint32_t flags; /* bit 0: spent; bit 1: a reservation (the charge had a delay) */
   uint32_t reserved32;
   int64_t reserved64;
 } saqiya_ticket; /* 48 bytes, frozen */
@@ -188,15 +188,15 @@ enum {
 };
 
 typedef struct saqiya_store_options {
-  uint32_t size;        /* set by saqiya_store_options_init */
-  uint32_t flags;       /* SAQIYA_STORE_... */
-  saqiya_clock *clock;  /* NULL: the system's */
-  uint64_t max_keys;    /* memory: bound on stored keys; 0: 10,000,000. At the bound the entries
-                           nearest to full go first and are counted as evictions */
-  int64_t deadline_us;  /* Redis: everything one request may take, from name resolution to reply;
-                           1,000 ... 3,600,000,000; 0: 100,000 */
-  const char *prefix;   /* Redis: what every key begins with, without braces; NULL: "sq:" */
-  const void *secret;   /* Redis: key of the digest (HMAC-SHA-256) of subjects that are hashed */
+  uint32_t size;       /* set by saqiya_store_options_init */
+  uint32_t flags;      /* SAQIYA_STORE_... */
+  saqiya_clock *clock; /* NULL: the system's */
+  uint64_t max_keys;   /* memory: bound on stored keys; 0: 10,000,000. At the bound the entries
+                          nearest to full go first and are counted as evictions */
+  int64_t deadline_us; /* Redis: everything one request may take, from name resolution to reply;
+                          1,000 ... 3,600,000,000; 0: 100,000 */
+  const char *prefix;  /* Redis: what every key begins with, without braces; NULL: "sq:" */
+  const void *secret;  /* Redis: key of the digest (HMAC-SHA-256) of subjects that are hashed */
   uint64_t secret_len;
   uint32_t connections; /* Redis: connections shared by blocking callers, 1 ... 64; 0: 4 */
   uint32_t reserved32;
@@ -221,13 +221,13 @@ SAQIYA_API int saqiya_store_is_local(const saqiya_store *store);
 typedef struct saqiya_store_stats {
   uint32_t size; /* set by saqiya_store_stats_init */
   uint32_t reserved32;
-  uint64_t keys;        /* memory: entries held now */
-  uint64_t bytes;       /* memory: bytes held for them */
-  uint64_t evictions;   /* memory: entries dropped at the bound before they were full */
-  uint64_t requests;    /* Redis: requests sent */
-  uint64_t batches;     /* Redis: scripts called */
-  uint64_t connects;    /* Redis: connections made */
-  uint64_t failures;    /* Redis: requests that ended unavailable */
+  uint64_t keys;      /* memory: entries held now */
+  uint64_t bytes;     /* memory: bytes held for them */
+  uint64_t evictions; /* memory: entries dropped at the bound before they were full */
+  uint64_t requests;  /* Redis: requests sent */
+  uint64_t batches;   /* Redis: scripts called */
+  uint64_t connects;  /* Redis: connections made */
+  uint64_t failures;  /* Redis: requests that ended unavailable */
 } saqiya_store_stats;
 
 SAQIYA_API void saqiya_store_stats_init(saqiya_store_stats *stats);
@@ -366,15 +366,15 @@ typedef enum saqiya_op {
 } saqiya_op;
 
 typedef struct saqiya_request {
-  uint32_t size; /* set by saqiya_request_init */
-  uint32_t op;   /* a saqiya_op */
+  uint32_t size;           /* set by saqiya_request_init */
+  uint32_t op;             /* a saqiya_op */
   saqiya_limiter *limiter; /* of the queue's store */
   const void *key;         /* copied */
   uint64_t key_len;
-  int64_t cost;            /* check, peek */
-  int64_t max_wait_us;     /* check, peek */
-  saqiya_ticket *ticket;   /* refund: read and marked spent by submit; else NULL */
-  uint64_t user_data;      /* comes back with the completion */
+  int64_t cost;          /* check, peek */
+  int64_t max_wait_us;   /* check, peek */
+  saqiya_ticket *ticket; /* refund: read and marked spent by submit; else NULL */
+  uint64_t user_data;    /* comes back with the completion */
 } saqiya_request;
 
 SAQIYA_API void saqiya_request_init(saqiya_request *request);
@@ -383,7 +383,8 @@ SAQIYA_API void saqiya_request_init(saqiya_request *request);
 SAQIYA_API int saqiya_queue_submit(saqiya_queue *queue, const saqiya_request *request);
 
 /* Drops what was submitted with this user_data (the newest, if several): it does not complete. What
- * was on the wire already is given back when its answer comes. SAQIYA_INVALID when there is none. */
+ * was on the wire already is given back when its answer comes. SAQIYA_INVALID when there is none.
+ */
 SAQIYA_API int saqiya_queue_cancel(saqiya_queue *queue, uint64_t user_data);
 
 /* Flushes what was submitted, reads what has arrived, ends what is past its deadline. */
@@ -445,7 +446,8 @@ SAQIYA_API int saqiya_http_fields(const saqiya_limiter *limiter, const saqiya_de
                                   uint32_t flags, char *buffer, size_t size, size_t *len);
 
 /* Writes the JSON body of a refusal: {"error":"rate_limited",...} with 429,
- * {"error":"rate_limiter_unavailable",...} with 503, "" with 200. As above; 256 bytes are enough. */
+ * {"error":"rate_limiter_unavailable",...} with 503, "" with 200. As above; 256 bytes are enough.
+ */
 SAQIYA_API int saqiya_http_body(const saqiya_limiter *limiter, const saqiya_decision *decision,
                                 char *buffer, size_t size, size_t *len);
 
