@@ -43,7 +43,7 @@ def neighbours():
 OURS = """
 def ours(url):
     from saqiya import Limiter
-    limiter = Limiter("1/h burst 2", store=url)
+    limiter = Limiter("1/h burst 2", store=url, deadline=10)
     assert [bool(limiter.check("k" * 100)) for _ in range(3)] == [True, True, False]
 """
 
