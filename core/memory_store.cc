@@ -39,8 +39,8 @@ void charge(MemoryTable& table, const Hash128& hash, Micros now, const Request& 
   Fraction over;
   table.update(hash, now,
                [&](BucketState* state) { over = step(charge, rule.tokens, now, peek, state); });
-  answer->decision = decide(rule, request.cost, request.max_wait, charge, over, peek);
-  if (!peek) {
+  decide(rule, request.cost, request.max_wait, charge, over, peek, &answer->decision);
+  if (request.want_ticket && !peek) {
     answer->ticket =
         make_ticket(rule, answer->decision, charge, over, request.cost, now, table.epoch());
   }

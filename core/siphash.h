@@ -54,8 +54,15 @@ inline Hash128 siphash128(const SipKey& key, std::string_view text) {
     v0 ^= word;
   }
   std::uint64_t last = std::uint64_t{text.size()} << 56;
-  for (std::size_t i = 0; i < left; ++i) {
-    last |= std::uint64_t{static_cast<unsigned char>(p[i])} << (8 * i);
+  if (left != 0 && text.size() >= 8) {
+    // The last eight bytes hold the tail; the shift drops what was hashed already.
+    std::uint64_t word = 0;
+    std::memcpy(&word, p + left - 8, 8);
+    last |= word >> (8 * (8 - left));
+  } else {
+    for (std::size_t i = 0; i < left; ++i) {
+      last |= std::uint64_t{static_cast<unsigned char>(p[i])} << (8 * i);
+    }
   }
   v3 ^= last;
   rounds(C);

@@ -28,7 +28,8 @@ struct Request {
   std::string_view key;
   std::int64_t cost = 1;
   Micros max_wait = 0;
-  Ticket ticket{};  // refund only; the caller has marked its own copy spent
+  Ticket ticket{};          // refund only; the caller has marked its own copy spent
+  bool want_ticket = true;  // else the answer's ticket may stay empty
 };
 
 inline constexpr std::size_t kMaxKey = 65536;

@@ -8,36 +8,61 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-bool less(Fraction a, Fraction b) { return a.q < b.q || (a.q == b.q && a.r < b.r); }
-
-Fraction add(Fraction a, Fraction b, std::uint32_t n) {
-  const std::uint64_t r = std::uint64_t{a.r} + b.r;
-  if (r >= n) return {a.q + b.q + 1, static_cast<std::uint32_t>(r - n)};
-  return {a.q + b.q, static_cast<std::uint32_t>(r)};
-}
-
-Fraction sub(Fraction a, Fraction b, std::uint32_t n) {
-  if (a.r >= b.r) return {a.q - b.q, a.r - b.r};
-  return {a.q - b.q - 1, static_cast<std::uint32_t>(std::uint64_t{n} + a.r - b.r)};
-}
-
-bool positive(Fraction a) { return a.q > 0 || (a.q == 0 && a.r > 0); }
-
-Micros ceil(Fraction a) { return a.q + (a.r > 0 ? 1 : 0); }
-
-Fraction whole(Micros q) { return {q, 0}; }
-
 Micros clamp_wait(Micros max_wait) { return std::clamp<Micros>(max_wait, 0, kMaxSpan); }
 
 // floor(time * N/P), not below 0: the tokens that come in this time.
+template <bool kWhole>
 std::int64_t tokens_in(const TokenBucket& rule, Fraction time) {
   if (time.q < 0) return 0;
-  if (rule.tokens == 1) {
-    // Most buckets' times fit 32 bits or so; either way a 64-bit division.
-    return time.q / rule.period;
-  }
+  if constexpr (kWhole) return time.q / rule.period;
   const Wide units = Wide{time.q} * rule.tokens + time.r;
   return static_cast<std::int64_t>(units / rule.period);
+}
+
+template <bool kWhole>
+void describe_in(const TokenBucket& rule, Fraction behind, Decision* d) {
+  const Units<kWhole> in{rule.tokens};
+  d->limit = rule.capacity;
+  const bool full = !in.positive(behind);
+  d->remaining = full ? rule.capacity : tokens_in<kWhole>(rule, in.sub(rule.span, behind));
+  d->reset_after = full ? 0 : in.ceil(behind);
+}
+
+template <bool kWhole>
+Fraction step_in(const Charge& charge, std::uint32_t n, Micros now, bool peek, BucketState* state) {
+  const Units<kWhole> in{n};
+  Fraction start{now, 0};
+  const Fraction stored = full_at(*state, n);  // an absent state counts as 0, never later than now
+  if (in.less(start, stored)) start = stored;
+  const Fraction next = in.add(start, charge.inc);
+  Fraction over = in.sub(next, charge.bound);
+  over.q -= now;
+  if (!in.positive(over) && !peek && charge.inc != Fraction{}) *state = {next.q, next.r, n};
+  return over;
+}
+
+template <bool kWhole>
+void decide_in(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
+               Fraction over, bool peek, Decision* d) {
+  const Units<kWhole> in{rule.tokens};
+  const bool never = cost > rule.capacity || rule.capacity == 0;
+  const bool allowed = !never && (cost == 0 || !in.positive(over));
+  // How far full_at lies ahead of now, as it stands after this decision.
+  Fraction behind = in.add(over, charge.bound);
+  if (!allowed || peek) behind = in.sub(behind, charge.inc);
+  describe_in<kWhole>(rule, behind, d);
+  if (allowed) {
+    d->outcome = Outcome::kAllowed;
+    if (cost > 0 && max_wait > 0) {
+      d->delay = std::max<Micros>(0, in.ceil(over) + clamp_wait(max_wait));
+    }
+  } else if (never) {
+    d->outcome = Outcome::kNever;
+    d->retry_after = kForever;
+  } else {
+    d->outcome = Outcome::kDenied;
+    d->retry_after = in.ceil(over);
+  }
 }
 
 }  // namespace
@@ -86,7 +111,7 @@ RangeFault TokenBucket::make(std::int64_t capacity, std::int64_t tokens, Micros 
 
 Fraction TokenBucket::cost_in_time(std::int64_t cost) const {
   const Wide units = Wide{cost} * period;
-  if (tokens == 1) return whole(static_cast<std::int64_t>(units));
+  if (tokens == 1) return {static_cast<std::int64_t>(units), 0};
   return {static_cast<std::int64_t>(units / tokens), static_cast<std::uint32_t>(units % tokens)};
 }
 
@@ -98,60 +123,26 @@ Charge make_charge(const TokenBucket& rule, std::int64_t cost, Micros max_wait) 
 }
 
 Fraction step(const Charge& charge, std::uint32_t n, Micros now, bool peek, BucketState* state) {
-  Fraction start = whole(now);
-  if (state->n != 0) {
-    const Fraction stored = full_at(*state, n);
-    if (less(start, stored)) start = stored;
-  }
-  const Fraction next = add(start, charge.inc, n);
-  Fraction over = sub(next, charge.bound, n);
-  over.q -= now;
-  if (!positive(over) && !peek && charge.inc != Fraction{}) *state = {next.q, next.r, n};
-  return over;
+  return n == 1 ? step_in<true>(charge, n, now, peek, state)
+                : step_in<false>(charge, n, now, peek, state);
 }
 
 void describe(const TokenBucket& rule, Fraction behind, Decision* decision) {
-  decision->limit = rule.capacity;
-  if (!positive(behind)) {
-    decision->remaining = rule.capacity;
-    decision->reset_after = 0;
-    return;
-  }
-  decision->remaining = tokens_in(rule, sub(rule.span, behind, rule.tokens));
-  decision->reset_after = ceil(behind);
+  rule.tokens == 1 ? describe_in<true>(rule, behind, decision)
+                   : describe_in<false>(rule, behind, decision);
 }
 
-Decision decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
-                Fraction over, bool peek) {
-  Decision d;
-  const std::uint32_t n = rule.tokens;
-  const bool never = cost > rule.capacity || rule.capacity == 0;
-  const bool allowed = !never && (cost == 0 || !positive(over));
-  // behind: how far full_at lies ahead of now, as it stands after this decision.
-  Fraction behind = add(over, charge.bound, n);
-  if (!allowed || peek) behind = sub(behind, charge.inc, n);
-  describe(rule, behind, &d);
-  if (never) {
-    d.outcome = Outcome::kNever;
-    d.retry_after = kForever;
-  } else if (allowed) {
-    d.outcome = Outcome::kAllowed;
-    if (cost > 0 && max_wait > 0) {
-      const Fraction late = {over.q + clamp_wait(max_wait), over.r};
-      d.delay = std::max<Micros>(0, ceil(late));
-    }
-  } else {
-    d.outcome = Outcome::kDenied;
-    d.retry_after = ceil(over);
-  }
-  return d;
+void decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
+            Fraction over, bool peek, Decision* decision) {
+  rule.tokens == 1 ? decide_in<true>(rule, cost, max_wait, charge, over, peek, decision)
+                   : decide_in<false>(rule, cost, max_wait, charge, over, peek, decision);
 }
 
 Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Charge& charge,
                    Fraction over, std::int64_t cost, Micros now, std::uint64_t epoch) {
   Ticket ticket;
   if (decision.outcome != Outcome::kAllowed || charge.inc == Fraction{}) return ticket;
-  const Fraction next = add(over, charge.bound, rule.tokens);
+  const Fraction next = Units<false>{rule.tokens}.add(over, charge.bound);
   ticket.q = next.q + now;
   ticket.r = next.r;
   ticket.n = rule.tokens;
@@ -171,22 +162,24 @@ bool make_give_back(const TokenBucket& rule, const Ticket& ticket, GiveBack* out
   const bool reservation = (ticket.flags & Ticket::kReservation) != 0;
   out->ticket = {ticket.q, ticket.r};
   if (ticket.n != rule.tokens && ticket.r != 0) {
-    out->ticket = whole(reservation ? ticket.q + 1 : ticket.q);
+    out->ticket = {reservation ? ticket.q + 1 : ticket.q, 0};
   }
   out->reservation = reservation;
   return true;
 }
 
 bool refund(const GiveBack& give, std::uint32_t n, Micros now, BucketState* state) {
+  const Units<false> in{n};
+  const Fraction present{now, 0};
   if (state->n == 0) return false;
   const Fraction stored = full_at(*state, n);
-  if (give.reservation && !(stored == give.ticket)) return false;
-  Fraction amount = sub(give.ticket, whole(now), n);
-  if (less(give.inc, amount)) amount = give.inc;
-  if (!positive(amount)) return false;
-  if (!less(whole(now), stored)) return false;  // full already
-  Fraction next = sub(stored, amount, n);
-  if (less(next, whole(now))) next = whole(now);
+  if (!in.less(present, stored)) return false;  // full already
+  if (give.reservation && stored != give.ticket) return false;
+  Fraction amount = in.sub(give.ticket, present);
+  if (in.less(give.inc, amount)) amount = give.inc;
+  if (!in.positive(amount)) return false;
+  Fraction next = in.sub(stored, amount);
+  if (in.less(next, present)) next = present;
   *state = {next.q, next.r, n};
   return true;
 }

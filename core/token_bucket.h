@@ -14,18 +14,12 @@
 #include <string>
 
 #include "core/decision.h"
+#include "core/fraction.h"
 #include "core/time.h"
 
 namespace saqiya {
 
 inline constexpr std::int64_t kMaxCount = (std::int64_t{1} << 53) - 1;  // capacity and cost
-
-// q + r/N microseconds, 0 <= r < N; N belongs to the rule at hand.
-struct Fraction {
-  std::int64_t q = 0;
-  std::uint32_t r = 0;
-  friend bool operator==(const Fraction&, const Fraction&) = default;
-};
 
 // Which number of a rule is outside its range.
 enum class RangeFault { kNone, kCapacity, kTokens, kPeriod, kSpan };
@@ -75,8 +69,9 @@ inline Fraction full_at(const BucketState& state, std::uint32_t n) {
 Fraction step(const Charge& charge, std::uint32_t n, Micros now, bool peek, BucketState* state);
 
 // What step() returned, told as a decision. Both stores end here.
-Decision decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
-                Fraction over, bool peek);
+// *decision must be default (all zero).
+void decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
+            Fraction over, bool peek, Decision* decision);
 
 // The ticket of an allowed check; an empty one when nothing was charged.
 Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Charge& charge,

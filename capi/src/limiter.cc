@@ -187,8 +187,9 @@ int saqiya_limiter_check_wait(saqiya_limiter* limiter, const void* key, size_t k
       max_wait_us < 0) {
     return SAQIYA_INVALID;
   }
-  return execute(limiter, make_request(Op::kCheck, limiter, key, key_len, cost, max_wait_us),
-                 decision, ticket);
+  Request request = make_request(Op::kCheck, limiter, key, key_len, cost, max_wait_us);
+  request.want_ticket = ticket != nullptr;
+  return execute(limiter, request, decision, ticket);
 }
 
 int saqiya_limiter_peek(saqiya_limiter* limiter, const void* key, size_t key_len, int64_t cost,
