@@ -1,0 +1,128 @@
+'use strict';
+
+const { inspect } = require('node:util');
+const native = require('./native.js');
+const record = require('./record.js');
+
+const { records } = record;
+const OUTCOMES = ['none', 'allowed', 'denied', 'never', 'unavailable'];
+const ALLOWED = 1;
+const UNAVAILABLE = 4;
+const reasons = [];
+
+function reasonName(reason) {
+  return reason === 0 ? null : (reasons[reason] ??= native.reasonName(reason));
+}
+
+let unavailable;
+let load;
+let takeTicket;
+
+// Built from a record on the hot path: plain numbers in microseconds, read by getters.
+class Decision {
+  #outcome;
+  #reason;
+  #limit;
+  #remaining;
+  #retryAfter;
+  #resetAfter;
+  #delay;
+  // What the charge can be given back by. Origin 0: nothing to give back.
+  #ticketQ;
+  #ticketR;
+  #ticketOrigin;
+  #ticketCost;
+
+  constructor(outcome, at) {
+    this.#outcome = outcome;
+    this.#reason = records[at + record.REASON];
+    this.#limit = records[at + record.LIMIT];
+    this.#remaining = records[at + record.REMAINING];
+    this.#retryAfter = records[at + record.RETRY_AFTER_US];
+    this.#resetAfter = records[at + record.RESET_AFTER_US];
+    this.#delay = records[at + record.DELAY_US];
+    this.#ticketQ = records[at + record.TICKET_Q];
+    this.#ticketR = records[at + record.TICKET_R];
+    this.#ticketOrigin = records[at + record.TICKET_ORIGIN];
+    this.#ticketCost = records[at + record.TICKET_COST];
+  }
+
+  get allowed() {
+    return this.#outcome === ALLOWED;
+  }
+
+  get outcome() {
+    return OUTCOMES[this.#outcome];
+  }
+
+  get reason() {
+    return reasonName(this.#reason);
+  }
+
+  get limit() {
+    return this.#limit;
+  }
+
+  get remaining() {
+    return this.#remaining;
+  }
+
+  get retryAfter() {
+    return this.#retryAfter / 1000;
+  }
+
+  get resetAfter() {
+    return this.#resetAfter / 1000;
+  }
+
+  get delay() {
+    return this.#delay / 1000;
+  }
+
+  toJSON() {
+    const { allowed, outcome, reason, limit, remaining, retryAfter, resetAfter, delay } = this;
+    return { allowed, outcome, reason, limit, remaining, retryAfter, resetAfter, delay };
+  }
+
+  [inspect.custom](_depth, options) {
+    return `Decision ${inspect(this.toJSON(), options)}`;
+  }
+
+  // For this package alone.
+  static {
+    unavailable = (reason) => {
+      records.fill(0, 0, record.STRIDE);
+      records[record.REASON] = reason;
+      return new Decision(UNAVAILABLE, 0);
+    };
+
+    // Writes the numbers back to record 0, for the addon's HTTP functions.
+    load = (decision) => {
+      records[record.OUTCOME] = decision.#outcome;
+      records[record.REASON] = decision.#reason;
+      records[record.LIMIT] = decision.#limit;
+      records[record.REMAINING] = decision.#remaining;
+      records[record.RETRY_AFTER_US] = decision.#retryAfter;
+      records[record.RESET_AFTER_US] = decision.#resetAfter;
+      records[record.DELAY_US] = decision.#delay;
+    };
+
+    // Takes the ticket, which can be taken once: [q, r, origin, cost].
+    takeTicket = (decision) => {
+      if (decision === null || typeof decision !== 'object' || !(#outcome in decision)) {
+        throw new TypeError('refund needs the decision of the check');
+      }
+      if (decision.#ticketOrigin === 0) return [0, 0, 0, 0];
+      const ticket = [
+        decision.#ticketQ,
+        decision.#ticketR,
+        decision.#ticketOrigin,
+        decision.#ticketCost,
+      ];
+      decision.#ticketOrigin = 0;
+      return ticket;
+    };
+  }
+}
+
+module.exports = { Decision, unavailable, load, takeTicket };

@@ -1,0 +1,4 @@
+import express from './express.js';
+
+export const { rateLimit } = express;
+export default express;

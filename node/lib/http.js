@@ -1,0 +1,79 @@
+'use strict';
+// A decision as an HTTP answer. The rounding is the core's: it comes with the record, in seconds.
+// Only the strings are put together here, from whole numbers and constant parts.
+
+const record = require('./record.js');
+const { Decision, load } = require('./decision.js');
+const { limiterNative } = require('./limiter.js');
+
+const { records } = record;
+const LEGACY = 1;
+const DRAFT = 2;
+const FIELDS = { all: LEGACY | DRAFT, legacy: LEGACY, draft: DRAFT, none: 0 };
+
+class HttpAnswers {
+  #native;
+  #legacy;
+  #draft;
+  #policy;
+  #item;
+
+  constructor(limiter, fields = 'all') {
+    if (!Object.hasOwn(FIELDS, fields)) {
+      throw new TypeError("fields must be 'all', 'legacy', 'draft' or 'none'");
+    }
+    this.#native = limiterNative(limiter);
+    this.#legacy = (FIELDS[fields] & LEGACY) !== 0;
+    this.#draft = (FIELDS[fields] & DRAFT) !== 0;
+    this.#policy = this.#native.httpPolicy;
+    this.#item = this.#native.httpItem;
+  }
+
+  // Decides in this process and writes the fields.
+  check(key, cost, res) {
+    const decision = new Decision(this.#native.checkHttp(key, cost), 0);
+    this.#writeFields(decision, res);
+    return decision;
+  }
+
+  // Writes the fields of a decision that was made elsewhere.
+  write(decision, res) {
+    load(decision);
+    this.#native.http();
+    this.#writeFields(decision, res);
+  }
+
+  // Ends the response of a request that may not go on.
+  refuse(decision, res) {
+    load(decision);
+    const body = this.#native.httpBody();
+    if (res.headersSent) return;
+    res.statusCode = decision.outcome === 'unavailable' ? 503 : 429;
+    res.setHeader('content-type', 'application/json; charset=utf-8');
+    res.setHeader('content-length', body.length);
+    res.end(body);
+  }
+
+  // The record is read at once: setHeader may be someone's code, which may make checks.
+  #writeFields(decision, res) {
+    const reset = records[record.HTTP_RESET];
+    const retryAfter = records[record.HTTP_RETRY_AFTER];
+    const t = records[record.HTTP_T];
+    if (res.headersSent) return;
+    if (retryAfter >= 0) res.setHeader('retry-after', `${retryAfter}`);
+    if (reset < 0) return;
+    const { remaining } = decision;
+    if (this.#legacy) {
+      res.setHeader('x-ratelimit-limit', `${decision.limit}`);
+      res.setHeader('x-ratelimit-remaining', `${remaining}`);
+      res.setHeader('x-ratelimit-reset', `${reset}`);
+    }
+    if (this.#draft) {
+      const item = this.#item + remaining;
+      res.setHeader('ratelimit', t >= 0 ? `${item};t=${t}` : item);
+      res.setHeader('ratelimit-policy', this.#policy);
+    }
+  }
+}
+
+module.exports = { HttpAnswers };

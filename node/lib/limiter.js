@@ -1,0 +1,172 @@
+'use strict';
+
+const native = require('./native.js');
+const { sleep, unlessAborted } = require('./acquire.js');
+const { Decision, takeTicket } = require('./decision.js');
+const { SaqiyaError, closed } = require('./errors.js');
+const { checkNames, openStore, storeHandle, storeQueue } = require('./store.js');
+const { deadlineMicros, exactMicros, waitMicros } = require('./units.js');
+
+const OPTIONS = new Set(['store', 'name', 'deadline']);
+const ACQUIRE_OPTIONS = new Set(['cost', 'timeout', 'signal']);
+const OP_CHECK = 1;
+const OP_PEEK = 2;
+const OP_RESET = 4;
+const MANY_AT_ONCE = 4096;
+
+function policyArgument(policy) {
+  if (typeof policy === 'string') return policy;
+  if (policy === null || typeof policy !== 'object') {
+    throw new TypeError('a policy must be a string or { capacity, tokens, period }');
+  }
+  checkNames(policy, new Set(['capacity', 'tokens', 'period']), 'policy');
+  const { capacity, tokens, period } = policy;
+  for (const [name, value] of Object.entries({ capacity, tokens, period })) {
+    if (typeof value !== 'number') throw new TypeError(`${name} must be a number`);
+  }
+  if (!Number.isSafeInteger(capacity)) throw new RangeError('capacity must be a whole number');
+  if (!Number.isSafeInteger(tokens)) throw new RangeError('tokens must be a whole number');
+  return [capacity, tokens, exactMicros(period, 'period')];
+}
+
+function notLocal() {
+  throw new SaqiyaError('not_local', 'the store is not in this process: use the asynchronous call');
+}
+
+let limiterNative;
+
+class Limiter {
+  #native;
+  #check; // the addon's function for this limiter; throws when the store is remote
+  #store;
+  #release;
+  #closing;
+
+  constructor(policy, options = {}) {
+    checkNames(options, OPTIONS, 'limiter');
+    const argument = policyArgument(policy);
+    const deadline = deadlineMicros(options.deadline);
+    const { store, release } = openStore(options.store);
+    try {
+      this.#native = native.createLimiter(storeHandle(store), argument, options.name, deadline);
+    } catch (error) {
+      release();
+      throw error;
+    }
+    this.#check = store.isLocal ? this.#native.check : notLocal;
+    this.#store = store;
+    this.#release = release;
+  }
+
+  get policy() {
+    return this.#native.text;
+  }
+
+  get name() {
+    return this.#native.name;
+  }
+
+  get store() {
+    return this.#store;
+  }
+
+  checkSync(key, cost = 1) {
+    return new Decision(this.#check(key, cost), 0);
+  }
+
+  check(key, cost = 1) {
+    try {
+      if (this.#check !== notLocal) return Promise.resolve(new Decision(this.#check(key, cost), 0));
+      return storeQueue(this.#store).submit(this.#native.handle, OP_CHECK, key, cost, 0);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  peekSync(key, cost = 1) {
+    this.#needLocal();
+    return new Decision(this.#native.peek(key, cost), 0);
+  }
+
+  async peek(key, cost = 1) {
+    if (this.#store.isLocal) return this.peekSync(key, cost);
+    return storeQueue(this.#store).submit(this.#native.handle, OP_PEEK, key, cost, 0);
+  }
+
+  refundSync(key, decision) {
+    this.#needLocal();
+    return new Decision(this.#native.refund(key, ...takeTicket(decision)), 0);
+  }
+
+  async refund(key, decision) {
+    if (this.#store.isLocal) return this.refundSync(key, decision);
+    return storeQueue(this.#store).refund(this.#native.handle, key, takeTicket(decision));
+  }
+
+  resetSync(key) {
+    this.#needLocal();
+    return new Decision(this.#native.reset(key), 0);
+  }
+
+  async reset(key) {
+    if (this.#store.isLocal) return this.resetSync(key);
+    return storeQueue(this.#store).submit(this.#native.handle, OP_RESET, key, 0, 0);
+  }
+
+  async checkMany(keys, cost = 1) {
+    const decisions = [];
+    for (let from = 0; from < keys.length; from += MANY_AT_ONCE) {
+      const some = Array.prototype.slice.call(keys, from, from + MANY_AT_ONCE);
+      decisions.push(...(await Promise.all(some.map((key) => this.check(key, cost)))));
+    }
+    return decisions;
+  }
+
+  async acquire(key, options = {}) {
+    checkNames(options, ACQUIRE_OPTIONS, 'acquire');
+    const { cost = 1, timeout = Infinity, signal } = options;
+    const maxWaitUs = waitMicros(timeout, 'timeout');
+    signal?.throwIfAborted();
+    const decision = await this.#reserve(key, cost, maxWaitUs, signal);
+    if (decision.delay === 0) return decision;
+    try {
+      await sleep(decision.delay, signal);
+    } catch (reason) {
+      await this.refund(key, decision);
+      throw reason;
+    }
+    return decision;
+  }
+
+  #reserve(key, cost, maxWaitUs, signal) {
+    if (this.#store.isLocal) {
+      return new Decision(this.#native.checkWait(key, cost, maxWaitUs), 0);
+    }
+    const queue = storeQueue(this.#store);
+    const args = [this.#native.handle, OP_CHECK, key, cost, maxWaitUs];
+    if (signal === undefined) return queue.submit(...args);
+    let withdraw;
+    const promise = queue.submitCancellable(...args, (cancel) => (withdraw = cancel));
+    return unlessAborted(promise, signal, withdraw);
+  }
+
+  close() {
+    if (this.#closing === undefined) {
+      this.#native.close();
+      this.#closing = this.#release();
+    }
+    return this.#closing;
+  }
+
+  #needLocal() {
+    if (this.#closing !== undefined) throw closed('limiter');
+    if (!this.#store.isLocal) notLocal();
+  }
+
+  // For this package alone: the addon's object, on which HTTP answers are built.
+  static {
+    limiterNative = (limiter) => limiter.#native;
+  }
+}
+
+module.exports = { Limiter, limiterNative };

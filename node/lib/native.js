@@ -1,0 +1,50 @@
+'use strict';
+// Finds and loads the addon: SAQIYA_NATIVE_PATH, then a build of the source tree, then the platform's
+// package.
+
+const { existsSync } = require('node:fs');
+const { join } = require('node:path');
+
+function platformPackage() {
+  let libc = '';
+  if (process.platform === 'linux') {
+    const glibc = process.report?.getReport().header.glibcVersionRuntime;
+    libc = glibc ? '-gnu' : '-musl';
+  }
+  return `@saqiya/${process.platform}-${process.arch}${libc}`;
+}
+
+function candidates() {
+  if (process.env.SAQIYA_NATIVE_PATH) return [process.env.SAQIYA_NATIVE_PATH];
+  const root = join(__dirname, '..', '..');
+  const found = [];
+  // CMakeLists.txt is not published, so this never looks outside of a source tree.
+  if (existsSync(join(__dirname, '..', 'CMakeLists.txt'))) {
+    for (const preset of ['dev', 'release', 'static']) {
+      const path = join(root, 'build', preset, 'node', 'saqiya.node');
+      if (existsSync(path)) found.push(path);
+    }
+  }
+  return [...found, platformPackage()];
+}
+
+function load() {
+  const failures = [];
+  for (const candidate of candidates()) {
+    try {
+      return require(candidate);
+    } catch (error) {
+      failures.push(`  ${candidate}: ${error.message.split('\n')[0]}`);
+    }
+  }
+  const error = new Error(
+    `saqiya: the native part for ${process.platform}-${process.arch} could not be loaded\n` +
+      `${failures.join('\n')}\n` +
+      'Optional dependencies must be installed. If a lock file was made on another platform, ' +
+      'delete it together with node_modules and install again.',
+  );
+  error.code = 'ERR_SAQIYA_NATIVE';
+  throw error;
+}
+
+module.exports = load();

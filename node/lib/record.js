@@ -1,0 +1,24 @@
+'use strict';
+// Layout of the records in which the addon hands over decisions; node/src/environment.h has the same.
+
+const { records } = require('./native.js');
+
+module.exports = {
+  records,
+  STRIDE: 16,
+  OUTCOME: 0,
+  REASON: 1,
+  LIMIT: 2,
+  REMAINING: 3,
+  RETRY_AFTER_US: 4,
+  RESET_AFTER_US: 5,
+  DELAY_US: 6,
+  TICKET_Q: 7,
+  TICKET_R: 8,
+  TICKET_ORIGIN: 9,
+  TICKET_COST: 10,
+  USER_DATA: 11,
+  HTTP_RESET: 12,
+  HTTP_RETRY_AFTER: 13,
+  HTTP_T: 14,
+};

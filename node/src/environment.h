@@ -1,0 +1,83 @@
+// What the addon keeps per JavaScript environment (the main thread and each worker have one).
+// There are no file-level variables: everything hangs on the instance data, and is used only on
+// the thread of its environment.
+#pragma once
+
+#include <node_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "saqiya/saqiya.h"
+
+namespace saqiya::node {
+
+// Decisions cross into JavaScript as records of doubles in one shared Float64Array. All numbers are
+// at most 2^53, so they arrive exactly. lib/record.js holds the same layout.
+enum Field : std::size_t {
+  kOutcome = 0,
+  kReason,
+  kLimit,
+  kRemaining,
+  kRetryAfterUs,  // Infinity: never
+  kResetAfterUs,
+  kDelayUs,
+  kTicketQ,
+  kTicketR,
+  kTicketOrigin,  // 0: no ticket; else an index that stands for the ticket's n, epoch and flags
+  kTicketCost,
+  kUserData,
+  kHttpReset,  // these three: seconds, -1: absent; filled by the HTTP functions only
+  kHttpRetryAfter,
+  kHttpT,
+  kStride = 16,
+};
+
+// Completions delivered in one call into JavaScript.
+inline constexpr std::size_t kMaxRecords = 256;
+
+class Environment {
+ public:
+  // Creates the instance data of env; null with a pending exception on failure.
+  static Environment* create(napi_env env);
+  static Environment* of(napi_env env);
+
+  napi_env env() const { return env_; }
+  napi_value records() const;
+  std::string& scratch() { return scratch_; }
+
+  // A function (kind, message, position) => Error; lib/errors.js sets it.
+  void set_error_factory(napi_value factory);
+  // Throws into JavaScript. kind: "type", "range", or a status name. Returns null, for `return`.
+  napi_value raise(const char* kind, const char* message, std::int32_t position = -1) const;
+  napi_value raise_status(int status) const;
+
+  double* record(std::size_t index) { return data_ + index * kStride; }
+  void write(std::size_t index, const saqiya_decision& decision, const saqiya_ticket& ticket);
+  // Rebuilds the numbers of the decision in record 0.
+  saqiya_decision read_decision() const;
+  // False when the origin is not one that write() gave out.
+  bool read_ticket(double q, double r, double origin, double cost, saqiya_ticket* ticket) const;
+
+ private:
+  struct Origin {
+    std::uint64_t epoch;
+    std::uint32_t n;
+    std::uint32_t flags;
+  };
+
+  explicit Environment(napi_env env) : env_(env) {}
+  std::size_t origin_index(const saqiya_ticket& ticket);
+
+  napi_env env_;
+  double* data_ = nullptr;  // kept alive by records_
+  napi_ref records_ = nullptr;
+  napi_ref error_factory_ = nullptr;
+  std::string scratch_;
+  std::vector<Origin> origins_{Origin{}};  // few: a rule's n times the stores in use
+  std::size_t last_origin_ = 0;
+};
+
+}  // namespace saqiya::node

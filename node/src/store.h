@@ -1,0 +1,31 @@
+// Stores.
+#pragma once
+
+#include "handle.h"
+
+namespace saqiya::node {
+
+class Store final : public Counted {
+ public:
+  static constexpr napi_type_tag kTag = {0x1f7b2c9ad4e84f03, 0x8c61e5b20d937a4e};
+
+  explicit Store(saqiya_store* store) : store_(store) {}
+  // Null once closed.
+  saqiya_store* get() const { return store_; }
+  void close() {
+    saqiya_store_free(store_);
+    store_ = nullptr;
+  }
+
+ private:
+  ~Store() override { saqiya_store_free(store_); }
+
+  saqiya_store* store_;
+};
+
+// createStore(url, clock | undefined, flags, maxKeys, deadlineUs, prefix | undefined,
+//             secret | undefined, connections) => { handle, isLocal, stats(), close() }
+// 0 stands for a default.
+napi_value create_store(napi_env env, napi_callback_info info);
+
+}  // namespace saqiya::node
