@@ -126,9 +126,9 @@ class AsyncLimiter:
         """The name given at creation, or None."""
         return self._core.name
 
-    def http_headers(self, decision: Decision) -> dict[str, str]:
+    def http_headers(self, decision: Decision, fields: int = 0) -> dict[str, str]:
         """See Limiter.http_headers."""
-        return self._core.http_headers(decision)
+        return self._core.http_headers(decision, fields)
 
     def http_body(self, decision: Decision) -> str:
         """See Limiter.http_body."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Union
 
 from saqiya._units import Seconds, exact_micros, whole
 
@@ -33,7 +34,7 @@ class TokenBucket:
         )
 
 
-Policy = str | TokenBucket
+Policy = Union[str, TokenBucket]
 """Text such as "5/s burst 20", or the same as numbers."""
 
 

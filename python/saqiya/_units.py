@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
+from typing import Union
 
 from saqiya import _saqiya
 from saqiya._saqiya import SaqiyaError
 
-Seconds = float | timedelta
+Seconds = Union[float, timedelta]
 """A time or duration: seconds (int or float) or a timedelta."""
 
 MAX_WAIT_US = 2**50

@@ -35,8 +35,8 @@ inline bool bind(const Signature<N>& signature, PyObject* const* args, Py_ssize_
     for (std::size_t i = 0; i < N; ++i) out[i] = i < count ? args[i] : nullptr;
     return true;
   }
-  return bind_slow(signature.function, signature.names, N, signature.required,
-                   signature.positional, args, given, keywords, out);
+  return bind_slow(signature.function, signature.names, N, signature.required, signature.positional,
+                   args, given, keywords, out);
 }
 
 // A key is str (its UTF-8; lone surrogates raise UnicodeEncodeError) or bytes. The bytes belong to

@@ -17,7 +17,8 @@ constexpr std::size_t kDrainBatch = 64;
 ChannelObject* self_of(PyObject* self) { return reinterpret_cast<ChannelObject*>(self); }
 
 bool open(ChannelObject* self) {
-  if (self->queue != nullptr) [[likely]] return true;
+  if (self->queue != nullptr) [[likely]]
+    return true;
   PyErr_SetString(PyExc_RuntimeError, "the channel is closed");
   return false;
 }
@@ -82,7 +83,8 @@ PyObject* send(ChannelObject* self, PyObject* future, saqiya_request* request) {
     Py_INCREF(future);
   }
   const int status = saqiya_queue_submit(self->queue, request);
-  if (status == SAQIYA_OK) [[likely]] Py_RETURN_NONE;
+  if (status == SAQIYA_OK) [[likely]]
+    Py_RETURN_NONE;
   if (future != Py_None) Py_DECREF(future);
   if (status != SAQIYA_QUEUE_FULL) return raise_status(self->state, status);
   if (!deliver_busy(self, future)) return nullptr;
@@ -101,7 +103,8 @@ bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request*
 }
 
 bool takes(const char* function, Py_ssize_t count, Py_ssize_t wanted) {
-  if (count == wanted) [[likely]] return true;
+  if (count == wanted) [[likely]]
+    return true;
   PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments (%zd given)", function, wanted, count);
   return false;
 }
@@ -150,8 +153,7 @@ PyObject* channel_cancel(PyObject* object, PyObject* future) {
   if (self->queue == nullptr) Py_RETURN_NONE;
   // Drained first, so that what has come already is among the orphans.
   if (!drain(self)) return nullptr;
-  const auto user_data =
-      static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(future));
+  const auto user_data = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(future));
   if (self->queue != nullptr && saqiya_queue_cancel(self->queue, user_data) == SAQIYA_OK) {
     Py_DECREF(future);
     Py_RETURN_NONE;

@@ -14,8 +14,7 @@
 namespace saqiya::python {
 
 struct ChannelObject {
-  PyObject_HEAD
-  saqiya_queue* queue;  // owned; null until __init__ has run and after close()
+  PyObject_HEAD saqiya_queue* queue;  // owned; null until __init__ has run and after close()
   ModuleState* state;
   // Decisions whose future had been cancelled when they came: future -> Decision, until cancel()
   // asks for them, so that they can be given back.

@@ -22,24 +22,23 @@ int number_of(const char* (*name_of)(std::int32_t), int first, int last, const c
 }
 
 PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"outcome",        "reason",   "limit", "remaining",
-                                       "retry_after_us", "reset_after_us", "delay_us", "rule",
-                                       nullptr};
+  static const char* const kNames[] = {"outcome",   "reason",         "limit",
+                                       "remaining", "retry_after_us", "reset_after_us",
+                                       "delay_us",  "rule",           nullptr};
   const char* outcome = nullptr;
   const char* reason = nullptr;
   long long limit = 0, remaining = 0, retry_after = 0, reset_after = 0, delay = 0;
   int rule = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLi:Decision",
-                                   const_cast<char**>(kNames), &outcome, &reason, &limit,
-                                   &remaining, &retry_after, &reset_after, &delay, &rule)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLi:Decision", const_cast<char**>(kNames),
+                                   &outcome, &reason, &limit, &remaining, &retry_after,
+                                   &reset_after, &delay, &rule)) {
     return nullptr;
   }
   const int outcome_number =
       number_of(saqiya_outcome_name, SAQIYA_ALLOWED, SAQIYA_UNAVAILABLE, outcome);
-  const int reason_number =
-      reason == nullptr ? 0
-                        : number_of(saqiya_reason_name, SAQIYA_REASON_CONNECT,
-                                    SAQIYA_REASON_CANCELLED, reason);
+  const int reason_number = reason == nullptr ? 0
+                                              : number_of(saqiya_reason_name, SAQIYA_REASON_CONNECT,
+                                                          SAQIYA_REASON_CANCELLED, reason);
   if (outcome_number < 0 || reason_number < 0) {
     PyErr_Format(PyExc_ValueError, "unknown %s: '%s'", outcome_number < 0 ? "outcome" : "reason",
                  outcome_number < 0 ? outcome : reason);
@@ -109,10 +108,10 @@ PyObject* decision_repr(PyObject* self) {
     const auto limit = static_cast<long long>(d.limit);
     const auto remaining = static_cast<long long>(d.remaining);
     text = denied || delayed
-               ? PyUnicode_FromFormat("Decision(%s, limit=%lld, remaining=%lld, %s=%R, "
-                                      "reset_after=%R)",
-                                      outcome, limit, remaining,
-                                      denied ? "retry_after" : "delay", wait, reset)
+               ? PyUnicode_FromFormat(
+                     "Decision(%s, limit=%lld, remaining=%lld, %s=%R, "
+                     "reset_after=%R)",
+                     outcome, limit, remaining, denied ? "retry_after" : "delay", wait, reset)
                : PyUnicode_FromFormat("Decision(%s, limit=%lld, remaining=%lld, reset_after=%R)",
                                       outcome, limit, remaining, reset);
   }
@@ -139,11 +138,10 @@ PyObject* decision_compare(PyObject* self, PyObject* other, int operation) {
 PyObject* fields(PyObject* self) {
   const saqiya_decision& d = decision_of(self);
   const char* reason = d.reason == SAQIYA_REASON_NONE ? nullptr : saqiya_reason_name(d.reason);
-  return Py_BuildValue("(szLLLLLi)", saqiya_outcome_name(d.outcome), reason,
-                       static_cast<long long>(d.limit), static_cast<long long>(d.remaining),
-                       static_cast<long long>(d.retry_after_us),
-                       static_cast<long long>(d.reset_after_us),
-                       static_cast<long long>(d.delay_us), d.rule);
+  return Py_BuildValue(
+      "(szLLLLLi)", saqiya_outcome_name(d.outcome), reason, static_cast<long long>(d.limit),
+      static_cast<long long>(d.remaining), static_cast<long long>(d.retry_after_us),
+      static_cast<long long>(d.reset_after_us), static_cast<long long>(d.delay_us), d.rule);
 }
 
 Py_hash_t decision_hash(PyObject* self) {
@@ -219,12 +217,11 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
 
 }  // namespace
 
-PyType_Spec decision_spec = {
-    "saqiya._saqiya.Decision", sizeof(DecisionObject), 0,
+PyType_Spec decision_spec = {"saqiya._saqiya.Decision", sizeof(DecisionObject), 0,
 #ifdef Py_TPFLAGS_IMMUTABLETYPE
-    Py_TPFLAGS_IMMUTABLETYPE |
+                             Py_TPFLAGS_IMMUTABLETYPE |
 #endif
-        Py_TPFLAGS_DEFAULT,
-    slots};
+                                 Py_TPFLAGS_DEFAULT,
+                             slots};
 
 }  // namespace saqiya::python

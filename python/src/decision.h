@@ -14,8 +14,7 @@
 namespace saqiya::python {
 
 struct DecisionObject {
-  PyObject_HEAD
-  saqiya_decision decision;
+  PyObject_HEAD saqiya_decision decision;
   saqiya_ticket ticket;
   // Set by the first refund, before it gives up the GIL, so that two threads cannot both give the
   // same ticket back.

@@ -19,8 +19,7 @@ bool add_line(PyObject* dict, std::string_view line) {
   PyObject* name = PyUnicode_FromStringAndSize(line.data(), static_cast<Py_ssize_t>(colon));
   const std::string_view text = line.substr(colon + 2);
   PyObject* value = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
-  const bool added =
-      name != nullptr && value != nullptr && PyDict_SetItem(dict, name, value) == 0;
+  const bool added = name != nullptr && value != nullptr && PyDict_SetItem(dict, name, value) == 0;
   Py_XDECREF(name);
   Py_XDECREF(value);
   return added;
@@ -28,11 +27,11 @@ bool add_line(PyObject* dict, std::string_view line) {
 
 }  // namespace
 
-PyObject* http_headers(const saqiya_limiter* limiter, const saqiya_decision* decision) {
+PyObject* http_headers(const saqiya_limiter* limiter, const saqiya_decision* decision,
+                       std::uint32_t fields) {
   char buffer[kBufferSize];
   std::size_t length = 0;
-  const int status =
-      saqiya_http_fields(limiter, decision, 0, buffer, sizeof(buffer), &length);
+  const int status = saqiya_http_fields(limiter, decision, fields, buffer, sizeof(buffer), &length);
   if (status != SAQIYA_OK) return failed(status);
   PyObject* dict = PyDict_New();
   std::string_view rest(buffer, length);

@@ -4,14 +4,20 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 #include "saqiya/saqiya.h"
 
 namespace saqiya::python {
 
 // New references, or null with an exception set.
-PyObject* http_headers(const saqiya_limiter* limiter, const saqiya_decision* decision);  // dict
-PyObject* http_body(const saqiya_limiter* limiter, const saqiya_decision* decision);     // str
-PyObject* http_status(const saqiya_limiter* limiter, const saqiya_decision* decision);   // int
+// A dict from names to values; fields: SAQIYA_HTTP_..., 0 for all.
+PyObject* http_headers(const saqiya_limiter* limiter, const saqiya_decision* decision,
+                       std::uint32_t fields);
+// The JSON text.
+PyObject* http_body(const saqiya_limiter* limiter, const saqiya_decision* decision);
+// 200, 429 or 503.
+PyObject* http_status(const saqiya_limiter* limiter, const saqiya_decision* decision);
 
 }  // namespace saqiya::python
 

@@ -20,7 +20,8 @@ LimiterObject* self_of(PyObject* self) { return reinterpret_cast<LimiterObject*>
 
 // Limiter.__new__(Limiter) makes an object whose __init__ has not run.
 bool ready(LimiterObject* self) {
-  if (self->handle != nullptr) [[likely]] return true;
+  if (self->handle != nullptr) [[likely]]
+    return true;
   PyErr_SetString(PyExc_RuntimeError, "the limiter was not initialised");
   return false;
 }
@@ -59,7 +60,8 @@ bool run(LimiterObject* self, Call call) {
     status = call();
     Py_END_ALLOW_THREADS;
   }
-  if (status == SAQIYA_OK) [[likely]] return true;
+  if (status == SAQIYA_OK) [[likely]]
+    return true;
   raise_status(self->state, status);
   return false;
 }
@@ -119,8 +121,8 @@ PyObject* limiter_reserve(PyObject* object, PyObject* const* args, Py_ssize_t co
   PyObject* given[3];
   saqiya_key key;
   std::int64_t cost;
-  if (!ready(self) || !bind(kReserve, args, count, keywords, given) ||
-      !read_key(given[0], &key) || !read_cost(self->state, given[1], &cost)) {
+  if (!ready(self) || !bind(kReserve, args, count, keywords, given) || !read_key(given[0], &key) ||
+      !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
   const std::int64_t max_wait_us = PyLong_AsLongLong(given[2]);
@@ -250,9 +252,25 @@ PyObject* http_of(PyObject* object, PyObject* argument,
   return make(self->handle, &decision->decision);
 }
 
-PyObject* limiter_http_headers(PyObject* object, PyObject* argument) {
-  return http_of(object, argument, http_headers);
+constexpr Signature<2> kHttpHeaders = {"http_headers", 1, 2, {"decision", "fields"}};
+
+PyObject* limiter_http_headers(PyObject* object, PyObject* const* args, Py_ssize_t count,
+                               PyObject* keywords) {
+  LimiterObject* self = self_of(object);
+  PyObject* given[2];
+  DecisionObject* decision;
+  if (!ready(self) || !bind(kHttpHeaders, args, count, keywords, given) ||
+      !read_decision(self->state, given[0], &decision)) {
+    return nullptr;
+  }
+  const long fields = given[1] == nullptr ? 0 : PyLong_AsLong(given[1]);
+  if (fields == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  if (fields < 0 || fields > (SAQIYA_HTTP_LEGACY | SAQIYA_HTTP_DRAFT)) {
+    return raise_error(self->state, SAQIYA_INVALID, -1, "fields must be from 0 to 3");
+  }
+  return http_headers(self->handle, &decision->decision, static_cast<std::uint32_t>(fields));
 }
+
 PyObject* limiter_http_body(PyObject* object, PyObject* argument) {
   return http_of(object, argument, http_body);
 }
@@ -354,19 +372,22 @@ PyMethodDef methods[] = {
      "microseconds. They are taken now; the caller sleeps decision.delay before going on."},
     {"refund", fast(limiter_refund), kFast,
      "refund($self, /, key, decision)\n--\n\n"
-     "Gives back what the decision of a check took, as far as it has not been refilled meanwhile.\n\n"
+     "Gives back what the decision of a check took, as far as it has not been refilled "
+     "meanwhile.\n\n"
      "A decision can be refunded once. Outcome of the result: \"allowed\", something was given\n"
      "back; \"denied\", nothing was left to give; \"unavailable\", the store failed."},
     {"reset", fast(limiter_reset), kFast,
      "reset($self, /, key)\n--\n\nForgets the key: it is as if it had never come."},
     {"check_many", fast(limiter_check_many), kFast,
      "check_many($self, /, keys, cost=1)\n--\n\n"
-     "Checks every key of an iterable, in order, with one cost each; returns a list of Decisions.\n\n"
+     "Checks every key of an iterable, in order, with one cost each; returns a list of "
+     "Decisions.\n\n"
      "Each is decided on its own. Over Redis they travel together."},
-    {"http_headers", limiter_http_headers, METH_O,
-     "http_headers($self, decision, /)\n--\n\n"
-     "The decision as HTTP fields: a dict from names to values (X-RateLimit-*, RateLimit,\n"
-     "RateLimit-Policy and, when refused, Retry-After in whole seconds)."},
+    {"http_headers", fast(limiter_http_headers), kFast,
+     "http_headers($self, /, decision, fields=0)\n--\n\n"
+     "The decision as HTTP fields: a dict from names to values. Retry-After, in whole seconds, is\n"
+     "among them when it applies; fields chooses others: 1, X-RateLimit-*; 2, RateLimit and\n"
+     "RateLimit-Policy; 0 or 3, all."},
     {"http_body", limiter_http_body, METH_O,
      "http_body($self, decision, /)\n--\n\nThe JSON body of a refusal; \"\" when allowed."},
     {"http_status", limiter_http_status, METH_O,

@@ -10,10 +10,9 @@
 namespace saqiya::python {
 
 struct LimiterObject {
-  PyObject_HEAD
-  saqiya_limiter* handle;  // owned; null until __init__ has run, set once
-  ModuleState* state;      // of this object's module; set together with handle
-  bool local;              // the store decides in this process: keep the GIL
+  PyObject_HEAD saqiya_limiter* handle;  // owned; null until __init__ has run, set once
+  ModuleState* state;                    // of this object's module; set together with handle
+  bool local;                            // the store decides in this process: keep the GIL
 };
 
 extern PyType_Spec limiter_spec;

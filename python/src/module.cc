@@ -26,8 +26,8 @@ using api::StoreOptions;
 std::unique_ptr<Store> open_store(const std::string& url, const Clock* clock,
                                   std::uint64_t max_keys, std::int64_t deadline_us,
                                   const std::optional<std::string>& prefix,
-                                  const std::optional<py::bytes>& secret,
-                                  std::uint32_t connections, bool hash_subjects, bool testing) {
+                                  const std::optional<py::bytes>& secret, std::uint32_t connections,
+                                  bool hash_subjects, bool testing) {
   if (url.find('\0') != std::string::npos || (prefix && prefix->find('\0') != std::string::npos)) {
     throw py::value_error("url and prefix must not hold a zero character");
   }
@@ -62,12 +62,15 @@ void add_clock(py::module_& module) {
   py::class_<Clock>(module, "Clock", "A manual clock, in whole microseconds.")
       .def(py::init([](std::int64_t now_us) { return Clock(Micros{now_us}); }),
            py::arg("now_us") = 0)
-      .def("set", [](Clock& clock, std::int64_t now_us) { clock.set(Micros{now_us}); },
-           py::arg("now_us"))
-      .def("set_wall", [](Clock& clock, std::int64_t wall_us) { clock.set_wall(Micros{wall_us}); },
-           py::arg("wall_us"))
-      .def("advance", [](Clock& clock, std::int64_t by_us) { clock.advance(Micros{by_us}); },
-           py::arg("by_us"))
+      .def(
+          "set", [](Clock& clock, std::int64_t now_us) { clock.set(Micros{now_us}); },
+          py::arg("now_us"))
+      .def(
+          "set_wall", [](Clock& clock, std::int64_t wall_us) { clock.set_wall(Micros{wall_us}); },
+          py::arg("wall_us"))
+      .def(
+          "advance", [](Clock& clock, std::int64_t by_us) { clock.advance(Micros{by_us}); },
+          py::arg("by_us"))
       .def_property_readonly("now_us", [](const Clock& clock) { return clock.now().count(); })
       .def_property_readonly("wall_us", [](const Clock& clock) { return clock.wall().count(); });
 }

@@ -16,9 +16,9 @@ struct ModuleState {
   PyTypeObject* decision_type = nullptr;
   PyTypeObject* limiter_type = nullptr;
   PyTypeObject* channel_type = nullptr;
-  PyObject* error_type = nullptr;        // SaqiyaError
-  PyObject* set_result_name = nullptr;   // "set_result"
-  PyObject* asyncio_name = nullptr;      // "asyncio"
+  PyObject* error_type = nullptr;       // SaqiyaError
+  PyObject* set_result_name = nullptr;  // "set_result"
+  PyObject* asyncio_name = nullptr;     // "asyncio"
   bool warned_about_loop = false;
 };
 

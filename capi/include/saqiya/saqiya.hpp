@@ -59,8 +59,7 @@ inline void require(int status) {
 inline void require(int status, const saqiya_error& error) {
   if (status == SAQIYA_OK) return;
   const bool has_message = error.message[0] != '\0';
-  throw Error(status, error.position,
-              has_message ? error.message : saqiya_status_message(status));
+  throw Error(status, error.position, has_message ? error.message : saqiya_status_message(status));
 }
 
 template <auto Free>
@@ -158,24 +157,23 @@ class Limiter {
           const LimiterOptions& options = LimiterOptions()) {
     saqiya_limiter* limiter = nullptr;
     saqiya_error error = {};
-    detail::require(
-        saqiya_limiter_create(store.get(), policy.c_str(), &options, &limiter, &error), error);
+    detail::require(saqiya_limiter_create(store.get(), policy.c_str(), &options, &limiter, &error),
+                    error);
     handle_.reset(limiter);
   }
 
   Limiter(const Store& store, const Rule& rule, const LimiterOptions& options = LimiterOptions()) {
     saqiya_limiter* limiter = nullptr;
     saqiya_error error = {};
-    detail::require(
-        saqiya_limiter_create_rules(store.get(), &rule, 1, &options, &limiter, &error), error);
+    detail::require(saqiya_limiter_create_rules(store.get(), &rule, 1, &options, &limiter, &error),
+                    error);
     handle_.reset(limiter);
   }
 
   /// The ticket, if one is asked for, is what refund() takes.
   Decision check(std::string_view key, std::int64_t cost = 1, Ticket* ticket = nullptr) {
     Decision decision;
-    detail::require(
-        saqiya_limiter_check(get(), key.data(), key.size(), cost, &decision, ticket));
+    detail::require(saqiya_limiter_check(get(), key.data(), key.size(), cost, &decision, ticket));
     return decision;
   }
 
@@ -183,8 +181,8 @@ class Limiter {
   Decision check_wait(std::string_view key, Micros max_wait, std::int64_t cost = 1,
                       Ticket* ticket = nullptr) {
     Decision decision;
-    detail::require(saqiya_limiter_check_wait(get(), key.data(), key.size(), cost,
-                                              max_wait.count(), &decision, ticket));
+    detail::require(saqiya_limiter_check_wait(get(), key.data(), key.size(), cost, max_wait.count(),
+                                              &decision, ticket));
     return decision;
   }
 

@@ -1,0 +1,292 @@
+"""Rate limits for Flask.
+
+    limiter = RateLimit(limit="5/s burst 20")      # app-wide, for each peer address
+
+    def create_app():
+        app = Flask(__name__)
+        limiter.init_app(app)                      # or RateLimit(app, "5/s burst 20")
+
+    @app.get("/search")
+    @limiter.limit("10/minute")                    # besides the app-wide limit
+    def search(): ...
+
+    @app.get("/health")
+    @limiter.exempt                                # from the app-wide limit
+    def health(): ...
+
+A refused request is answered with 429 and JSON, 503 when the store is unavailable, through the
+app's normal response path. Every response of a limited route carries the rate limit fields. The
+decision is `flask.g.rate_limit`.
+
+Configuration of an app, read by init_app: SAQIYA_STORE (a URL or Store) and SAQIYA_LIMIT (the
+app-wide limit). Without a store each app keeps its state in its own process.
+
+When several limits apply they are asked in order, the app-wide one first; one that has allowed a
+request keeps its charge when a later one refuses.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar, Union, cast
+
+from flask import Flask, Response, current_app, g, request
+from flask.typing import ResponseReturnValue
+
+from saqiya._limiter import Limiter
+from saqiya._policy import Policy
+from saqiya._saqiya import Decision
+from saqiya._store import Store, open_store
+
+__all__ = ["RateLimit", "peer_address"]
+
+KeyFunction = Callable[[], Union[str, bytes, None]]
+RefusedHandler = Callable[[Decision], Union[ResponseReturnValue, None]]
+View = TypeVar("View", bound=Callable[..., Any])
+
+_EXTENSION = "saqiya"
+_POLICIES = "_saqiya_policies"  # on a view: its decorators' policies, innermost first
+_EXEMPT = "_saqiya_exempt"  # on a view: the RateLimits that leave it alone
+
+
+def peer_address() -> str:
+    """The default key: the address of the peer.
+
+    Behind a reverse proxy that is the proxy's: put werkzeug's ProxyFix in front of the app. A peer
+    without an address (a Unix socket) has the key "".
+    """
+    return request.remote_addr or ""
+
+
+class _RoutePolicy:
+    """One decorator. Its identity keeps equal policies of different routes apart."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        key: KeyFunction | None,
+        name: str | None,
+        cost: int,
+        view_name: str,
+        position: int,
+    ) -> None:
+        self.policy = policy
+        self.key = key
+        self.name = name
+        self.cost = cost
+        self.view_name = view_name
+        self.position = position
+
+    def name_at(self, endpoint: str) -> str:
+        """The same in every process that serves the app: endpoints are unique within one."""
+        if self.name is not None:
+            return self.name
+        name = endpoint
+        if self not in getattr(current_app.view_functions.get(endpoint), _POLICIES, ()):
+            # A method of a class-based view, or a function that a view calls.
+            name += f":{self.view_name}"
+        if self.position > 0:
+            name += f"#{self.position}"
+        if len(name) <= 64 and name.isascii() and name.isprintable():
+            return name
+        return hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:32]
+
+
+class _Bound:
+    """What one RateLimit keeps for one app."""
+
+    def __init__(self, store: Store, app_wide: Limiter | None) -> None:
+        self.store = store
+        self.app_wide = app_wide
+        self.routes: dict[tuple[_RoutePolicy, str], Limiter] = {}
+
+    def route_limiter(self, policy: _RoutePolicy, endpoint: str) -> Limiter:
+        limiter = self.routes.get((policy, endpoint))
+        if limiter is None:
+            name = policy.name_at(endpoint)
+            made = Limiter(policy.policy, store=self.store, name=name)
+            limiter = self.routes.setdefault((policy, endpoint), made)
+        return limiter
+
+
+class RateLimit:
+    """The extension; one object serves any number of apps, each with its own state.
+
+    limit: the app-wide limit, for every request but static files; None: only decorated routes.
+    store: a Store or URL for apps whose configuration names none.
+    key: returns what is limited, from the current request; None from it: do not limit.
+    name: names the app-wide limit in keys and fields.
+    fields: "all", "legacy" (X-RateLimit-*) or "draft" (RateLimit, RateLimit-Policy).
+    skip_preflight: leave CORS preflight requests alone.
+    on_refused: makes the answer to a refused request; None from it: the default one.
+
+    Raises SaqiyaError for a bad limit, here and from limit().
+    """
+
+    def __init__(
+        self,
+        app: Flask | None = None,
+        limit: Policy | None = None,
+        *,
+        store: Store | str | None = None,
+        key: KeyFunction = peer_address,
+        name: str | None = None,
+        fields: str = "all",
+        skip_preflight: bool = False,
+        on_refused: RefusedHandler | None = None,
+    ) -> None:
+        if fields not in _FIELDS:
+            raise ValueError(f"fields must be one of {', '.join(_FIELDS)}, not {fields!r}")
+        if limit is not None:
+            Limiter(limit, name=name)  # fails here, not at the first request
+        self._limit = limit
+        self._store = store
+        self._key = key
+        self._name = name
+        self._fields = _FIELDS[fields]
+        self._skip_preflight = skip_preflight
+        self._on_refused = on_refused
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask, *, store: Store | str | None = None) -> None:
+        """Limits the app. Call it before other extensions whose work a refusal should save."""
+        bound_by: dict[RateLimit, _Bound] = app.extensions.setdefault(_EXTENSION, {})
+        if self in bound_by:
+            raise RuntimeError("this RateLimit has been initialised with this app already")
+        if not bound_by:
+            app.after_request(_add_fields)
+        chosen = open_store(store or app.config.get("SAQIYA_STORE") or self._store)
+        limit = app.config.get("SAQIYA_LIMIT", self._limit)
+        app_wide = None if limit is None else Limiter(limit, store=chosen, name=self._name)
+        bound_by[self] = _Bound(chosen, app_wide)
+        if app_wide is not None:
+            app.before_request(self._before_request)
+
+    def limit(
+        self,
+        policy: Policy,
+        *,
+        key: KeyFunction | None = None,
+        name: str | None = None,
+        cost: int = 1,
+    ) -> Callable[[View], View]:
+        """Limits one view, besides the app-wide limit; may be stacked. Put it below the route.
+
+        Routes do not share their counts, however alike; a name that is given is shared by all
+        limits that have it.
+        """
+        Limiter(policy, name=name).peek("", cost)  # fails here, not at the first request
+
+        def decorate(view: View) -> View:
+            earlier: tuple[_RoutePolicy, ...] = getattr(view, _POLICIES, ())
+            view_name = getattr(view, "__qualname__", type(view).__qualname__)
+            route = _RoutePolicy(policy, key, name, cost, view_name, len(earlier))
+
+            @functools.wraps(view)
+            def limited(*args: Any, **kwargs: Any) -> Any:
+                refusal = self._check_route(route)
+                if refusal is not None:
+                    return refusal
+                return current_app.ensure_sync(view)(*args, **kwargs)
+
+            setattr(limited, _POLICIES, (*earlier, route))
+            return cast(View, limited)
+
+        return decorate
+
+    def exempt(self, view: View) -> View:
+        """Frees one view from the app-wide limit; limits of its own stay."""
+
+        @functools.wraps(view)
+        def exempted(*args: Any, **kwargs: Any) -> Any:
+            return current_app.ensure_sync(view)(*args, **kwargs)
+
+        setattr(exempted, _EXEMPT, (*getattr(view, _EXEMPT, ()), self))
+        return cast(View, exempted)
+
+    def _before_request(self) -> ResponseReturnValue | None:
+        limiter = self._bound().app_wide
+        if limiter is None or self._is_free():
+            return None
+        return self._ask(limiter, self._key(), 1)
+
+    def _check_route(self, route: _RoutePolicy) -> ResponseReturnValue | None:
+        limiter = self._bound().route_limiter(route, request.endpoint or "")
+        key = (route.key or self._key)()
+        return self._ask(limiter, key, route.cost)
+
+    def _ask(
+        self, limiter: Limiter, key: str | bytes | None, cost: int
+    ) -> ResponseReturnValue | None:
+        """None: go on; else the answer to a refused request."""
+        if key is None:
+            return None
+        decision = limiter.check(key, cost)
+        answers: list[_Answer] = g.setdefault("_saqiya_answers", [])
+        answers.append((limiter, decision, self._fields))
+        g.rate_limit = min((answer[1] for answer in answers), key=_tightness)
+        if decision:
+            return None
+        answer = None if self._on_refused is None else self._on_refused(decision)
+        if answer is not None:
+            return answer
+        return Response(
+            limiter.http_body(decision),
+            limiter.http_status(decision),
+            mimetype="application/json",
+        )
+
+    def _bound(self) -> _Bound:
+        bound_by: dict[RateLimit, _Bound] = current_app.extensions.get(_EXTENSION, {})
+        try:
+            return bound_by[self]
+        except KeyError:
+            raise RuntimeError("call init_app(app) of this RateLimit first") from None
+
+    def _is_free(self) -> bool:
+        if self._skip_preflight and request.method == "OPTIONS":
+            headers = request.headers
+            if "Origin" in headers and "Access-Control-Request-Method" in headers:
+                return True
+        endpoint = request.endpoint
+        if endpoint is None:
+            return False  # an unknown path or a wrong method counts
+        return _is_static(endpoint) or self in getattr(
+            current_app.view_functions.get(endpoint), _EXEMPT, ()
+        )
+
+
+_FIELDS = {"all": 0, "legacy": 1, "draft": 2}
+_Answer = tuple[Limiter, Decision, int]
+
+
+def _is_static(endpoint: str) -> bool:
+    """Static files of the app and its blueprints."""
+    if endpoint == "static":
+        return current_app.has_static_folder
+    blueprint, _, last = endpoint.rpartition(".")
+    owner = current_app.blueprints.get(blueprint)
+    return last == "static" and owner is not None and owner.has_static_folder
+
+
+def _tightness(decision: Decision) -> tuple[bool, float]:
+    """Sorts a refusal first, then by the share that remains."""
+    share = decision.remaining / decision.limit if decision.limit > 0 else 0.0
+    return decision.allowed, share
+
+
+def _add_fields(response: Response) -> Response:
+    """The legacy fields describe the tightest limit; the draft's list every limit that applied."""
+    answers: list[_Answer] = g.get("_saqiya_answers", [])
+    if not answers:
+        return response
+    for limiter, decision, fields in sorted(answers, key=lambda answer: _tightness(answer[1])):
+        for name, value in limiter.http_headers(decision, fields).items():
+            if name not in response.headers:
+                response.headers[name] = value
+            elif name in ("RateLimit", "RateLimit-Policy"):
+                response.headers[name] += f", {value}"
+    return response
