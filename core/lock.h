@@ -1,5 +1,6 @@
 // A four-byte mutex for the memory store's shards: one compare-exchange to take when free, a short
-// spin and then a futex wait when not. std::mutex would take 40 bytes of each shard's cache line.
+// spin and then a futex wait when not. std::mutex would take 40 bytes of each shard's cache line,
+// and nobody could ask it whether it is held.
 #pragma once
 
 #include <atomic>
@@ -11,12 +12,14 @@ class Lock {
  public:
   void lock() {
     std::uint32_t free = kFree;
-    if (!state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) wait();
+    if (!state_.compare_exchange_strong(free, kHeld)) wait();
   }
 
   void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kContended) state_.notify_one();
+    if (state_.exchange(kFree) == kContended) state_.notify_one();
   }
+
+  bool is_held() const { return state_.load() != kFree; }
 
  private:
   enum : std::uint32_t { kFree, kHeld, kContended };
@@ -26,11 +29,11 @@ class Lock {
     for (int i = 0; i < 100; ++i) {
       std::uint32_t free = kFree;
       if (state_.load(std::memory_order_relaxed) == kFree &&
-          state_.compare_exchange_weak(free, kHeld, std::memory_order_acquire)) {
+          state_.compare_exchange_weak(free, kHeld)) {
         return;
       }
     }
-    while (state_.exchange(kContended, std::memory_order_acquire) != kFree) {
+    while (state_.exchange(kContended) != kFree) {
       state_.wait(kContended, std::memory_order_relaxed);
     }
   }

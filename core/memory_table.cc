@@ -1,7 +1,9 @@
 #include "core/memory_table.h"
 
 #include <algorithm>
-#include <iterator>
+#include <bit>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace saqiya {
@@ -12,12 +14,26 @@ namespace {
 constexpr std::size_t kMaxShards = 1024;
 constexpr std::size_t kKeysPerShard = 64;  // at the least, when max_keys is small
 
-// Entries looked at for each one that is added or comes back to life.
-constexpr int kReclaimSteps = 2;
+// Entries looked at for each one that is added, and for each sixteenth that comes back to life.
+constexpr int kStepsOfInsert = 2;
+constexpr int kStepsOfRevival = 32;
 
 std::size_t shards_for(std::uint64_t max_keys) {
   return static_cast<std::size_t>(
       std::clamp<std::uint64_t>(max_keys / kKeysPerShard, 1, kMaxShards));
+}
+
+// Some more than threads that run at once; threads beyond share.
+std::size_t stripes_for_machine() {
+  const std::size_t cores = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 4, 64);
+  return std::bit_ceil(cores * 2);
+}
+
+// Threads are numbered as they come, in any order and for ever.
+std::size_t thread_number() {
+  static std::atomic<std::size_t> count{0};
+  thread_local const std::size_t number = count.fetch_add(1, std::memory_order_relaxed);
+  return number;
 }
 
 bool is_full(const BucketState& state, Micros now) {
@@ -31,8 +47,10 @@ std::size_t growth_limit(std::size_t capacity) { return capacity - capacity / 8;
 
 MemoryTable::MemoryTable(std::uint64_t max_keys, std::uint64_t epoch)
     : shard_count_(shards_for(max_keys)),
+      stripe_count_(stripes_for_machine()),
       epoch_(epoch),
-      shards_(std::make_unique<Shard[]>(shard_count_)) {
+      shards_(std::make_unique<Shard[]>(shard_count_)),
+      stripes_(std::make_unique<Stripe[]>(stripe_count_)) {
   // Each shard's bound is its share of the hash space.
   std::vector<std::uint32_t> cells(shard_count_);
   for (std::uint64_t x = 0; x < 65536; ++x) ++cells[shard_of({0, x << 48})];
@@ -42,20 +60,49 @@ MemoryTable::MemoryTable(std::uint64_t max_keys, std::uint64_t epoch)
   }
 }
 
+MemoryTable::Visit::Visit(MemoryTable& table, std::uint32_t shard) {
+  Stripe& stripe = table.stripes_[thread_number() & (table.stripe_count_ - 1)];
+  std::uint32_t none = 0;
+  // A stripe in use belongs to a thread that shares it and was interrupted: take the other way.
+  if (!stripe.shard.compare_exchange_strong(none, shard + 1)) return;
+  if (table.shards_[shard].lock.is_held()) {
+    stripe.shard.store(0, std::memory_order_release);
+    return;
+  }
+  stripe_ = &stripe;
+}
+
+MemoryTable::Alone::Alone(const MemoryTable& table, std::uint32_t shard)
+    : lock_(table.shards_[shard].lock) {
+  lock_.lock();
+  for (std::size_t i = 0; i < table.stripe_count_; ++i) {
+    for (int spins = 0; table.stripes_[i].shard.load() == shard + 1; ++spins) {
+      if (spins >= 100) std::this_thread::yield();
+    }
+  }
+}
+
 void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now) {
   Map& map = shard.map;
   if (map.size() >= shard.bound || map.size() >= growth_limit(map.capacity())) {
     make_room(shard, now);
   }
-  reclaim_after(map, map.emplace(key, state).first, now);
+  reclaim_after(map, map.emplace(key, state).first, now, kStepsOfInsert);
 }
 
-void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now) {
+void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now, int steps) {
   ++at;
-  for (int i = 0; i < kReclaimSteps && at != map.end(); ++i) {
+  for (int i = 0; i < steps && at != map.end(); ++i) {
     const auto candidate = at++;
     if (is_full(candidate->second, now)) map.erase(candidate);
   }
+}
+
+void MemoryTable::reclaim_around(std::uint32_t shard, const Hash128& key, Micros now) {
+  const Alone alone(*this, shard);
+  Map& map = shards_[shard].map;
+  const auto it = map.find(key);
+  if (it != map.end()) reclaim_after(map, it, now, kStepsOfRevival);
 }
 
 void MemoryTable::make_room(Shard& shard, Micros now) {
@@ -88,17 +135,18 @@ void MemoryTable::evict(Shard& shard) {
 }
 
 void MemoryTable::erase(const Hash128& key) {
-  Shard& shard = shards_[shard_of(key)];
-  const std::lock_guard guard(shard.lock);
-  shard.map.erase(key);
+  const std::uint32_t index = shard_of(key);
+  const Alone alone(*this, index);
+  shards_[index].map.erase(key);
 }
 
 MemoryTable::Size MemoryTable::size() const {
   Size size;
   size.bytes = sizeof *this + shard_count_ * sizeof(Shard);
-  for (std::size_t i = 0; i < shard_count_; ++i) {
+  size.bytes += stripe_count_ * sizeof(Stripe);
+  for (std::uint32_t i = 0; i < shard_count_; ++i) {
+    const Alone alone(*this, i);
     const Shard& shard = shards_[i];
-    const std::lock_guard guard(shard.lock);
     size.keys += shard.map.size();
     // One control byte a slot, and a group of them cloned at the end.
     const std::size_t capacity = shard.map.capacity();
