@@ -1,0 +1,236 @@
+#include "core/redis/batch.h"
+
+#include <cstring>
+
+#include "core/redis/error.h"
+#include "core/redis/lua/token_bucket.lua.h"
+
+namespace saqiya::redis {
+namespace {
+
+// A ticket of this store; a memory store's epochs are never 0.
+constexpr std::uint64_t kEpoch = 0;
+
+std::uint32_t units(const Call& call) { return call.held->limiter->bucket().tokens; }
+
+// Consecutive requests that differ in nothing but the key share their arguments.
+bool same_arguments(const Call& a, const Call& b) {
+  if (a.wire != b.wire) return false;
+  if (a.wire == Op::kReset) return true;
+  return a.charge.inc == b.charge.inc && a.charge.bound == b.charge.bound &&
+         a.reservation == b.reservation && (a.held == b.held || units(a) == units(b));
+}
+
+// Returns the number of arguments appended.
+std::size_t append_group(const Call& call, std::int64_t count, std::string* out) {
+  append_bulk(count, out);
+  if (call.wire == Op::kReset) {
+    append_bulk("x", out);
+    return 2;
+  }
+  const std::uint32_t n = units(call);
+  const bool whole = n == 1;
+  const bool refund = call.wire == Op::kRefund;
+  const bool peek = call.wire == Op::kPeek;
+  if (refund) {
+    append_bulk(whole ? "f" : "F", out);
+  } else if (peek) {
+    append_bulk(whole ? "p" : "P", out);
+  } else {
+    append_bulk(whole ? "c" : "C", out);
+  }
+  append_bulk(call.charge.inc.q, out);
+  append_bulk(call.charge.bound.q, out);
+  std::size_t arguments = 4;
+  if (refund) {
+    append_bulk(call.reservation ? "1" : "0", out);
+    ++arguments;
+  }
+  if (!whole) {
+    append_bulk(std::int64_t{n}, out);
+    append_bulk(std::int64_t{call.charge.inc.r}, out);
+    append_bulk(std::int64_t{call.charge.bound.r}, out);
+    arguments += 3;
+  }
+  return arguments;
+}
+
+}  // namespace
+
+void KeyBytes::append_copy(std::uint64_t position, std::size_t size) {
+  const std::size_t from = static_cast<std::size_t>(position - base_);
+  const std::size_t to = bytes_.size();
+  bytes_.resize(to + size);
+  std::memcpy(bytes_.data() + to, bytes_.data() + from, size);
+}
+
+void KeyBytes::release(std::uint64_t position) {
+  const auto unused = static_cast<std::size_t>(position - base_);
+  if (unused == bytes_.size()) {
+    bytes_.clear();
+    base_ = position;
+  } else if (unused >= 32768 && unused >= bytes_.size() / 2) {
+    bytes_.erase(0, unused);
+    base_ = position;
+  }
+}
+
+void prepare_call(const Request& request, Call* call) {
+  const Limiter& limiter = *request.limiter;
+  const TokenBucket& rule = limiter.bucket();
+  call->op = request.op;
+  call->wire = request.op;
+  call->reservation = false;
+  call->cost = request.cost;
+  call->max_wait = request.max_wait;
+  call->want_ticket = request.want_ticket;
+  switch (request.op) {
+    case Op::kCheck:
+    case Op::kPeek:
+      call->charge = limiter.charge(request.cost, request.max_wait);
+      if (call->charge.inc == Fraction{}) call->wire = Op::kPeek;
+      break;
+    case Op::kRefund: {
+      GiveBack give;
+      if (request.ticket.epoch == kEpoch && make_give_back(rule, request.ticket, &give)) {
+        call->charge = {give.inc, give.ticket};
+        call->reservation = give.reservation;
+      } else {
+        // Nothing to give, but the answer tells the state.
+        call->wire = Op::kPeek;
+        call->charge = {Fraction{}, rule.span};
+      }
+      break;
+    }
+    case Op::kReset:
+      call->charge = Charge{};
+      break;
+  }
+}
+
+std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
+                  const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
+                  std::string* out) {
+  std::string& arguments = *scratch;
+  arguments.clear();
+  if (now >= 0) {
+    append_bulk(now, &arguments);
+  } else {
+    arguments.append("$0\r\n\r\n");
+  }
+  std::size_t count = 0;
+  std::size_t argument_count = 1;
+  const Call* group = nullptr;
+  std::int64_t in_group = 0;
+  for (std::uint64_t seq = first; seq != last; ++seq) {
+    const Call& call = calls.at(seq);
+    if (call.state != Call::State::kSent) continue;
+    ++count;
+    if (group != nullptr && !same_arguments(*group, call)) {
+      argument_count += append_group(*group, in_group, &arguments);
+      in_group = 0;
+    }
+    group = &call;
+    ++in_group;
+  }
+  if (group != nullptr) argument_count += append_group(*group, in_group, &arguments);
+
+  append_array_head(3 + count + argument_count, out);
+  if (as_eval) {
+    out->append("$4\r\nEVAL\r\n");
+    append_bulk(lua::kTokenBucket, out);
+  } else {
+    out->append("$7\r\nEVALSHA\r\n$40\r\n");
+    out->append(lua::kTokenBucketSha1);
+    out->append("\r\n");
+  }
+  append_bulk(static_cast<std::int64_t>(count), out);
+  // Keys that lie end to end are copied in one piece.
+  std::uint64_t from = 0;
+  std::size_t size = 0;
+  for (std::uint64_t seq = first; seq != last; ++seq) {
+    const Call& call = calls.at(seq);
+    if (call.state != Call::State::kSent) continue;
+    if (size > 0 && call.key_at != from + size) {
+      out->append(keys.at(from, size));
+      size = 0;
+    }
+    if (size == 0) from = call.key_at;
+    size += call.key_size;
+  }
+  if (size > 0) out->append(keys.at(from, size));
+  out->append(arguments);
+  return count;
+}
+
+BatchReply::BatchReply(const Reply& reply) : reply_(reply) {
+  const std::span<const ReplyItem> items = reply.items();
+  if (items[0].kind != ReplyItem::kArray || items.size() < 2) return;
+  if (items[1].kind != ReplyItem::kInteger || items[1].number < 0 || items[1].number > kMaxNow) {
+    return;
+  }
+  now_ = items[1].number;
+  at_ = 2;
+  valid_ = true;
+}
+
+bool BatchReply::take_number(std::int64_t* number) {
+  const std::span<const ReplyItem> items = reply_.items();
+  if (at_ >= items.size() || items[at_].kind != ReplyItem::kInteger) return false;
+  *number = items[at_++].number;
+  return *number >= -kMaxCount && *number <= kMaxCount;
+}
+
+bool BatchReply::take_fraction(std::uint32_t n, Fraction* fraction) {
+  std::int64_t r = 0;
+  if (!take_number(&fraction->q)) return false;
+  if (n > 1 && (!take_number(&r) || r < 0 || r >= n)) return false;
+  fraction->r = static_cast<std::uint32_t>(r);
+  return true;
+}
+
+void BatchReply::next(const Call& call, Answer* answer) {
+  const std::span<const ReplyItem> items = reply_.items();
+  if (valid_ && at_ < items.size() && items[at_].kind == ReplyItem::kError) {
+    const ErrorClass error = classify_error(reply_.text(items[at_++]));
+    must_leave_ = must_leave_ || error.leave;
+    answer->decision = unavailable(error.reason);
+    return;
+  }
+  const TokenBucket& rule = call.held->limiter->bucket();
+  Decision& decision = answer->decision;
+  Fraction value;
+  std::int64_t given = 0;
+  if (call.wire == Op::kRefund) valid_ = valid_ && take_number(&given);
+  valid_ = valid_ && take_fraction(call.wire == Op::kReset ? 1 : rule.tokens, &value);
+  if (!valid_) {
+    decision = unavailable(Reason::kProtocol);
+    return;
+  }
+  switch (call.op) {
+    case Op::kCheck:
+    case Op::kPeek: {
+      const bool peek = call.op == Op::kPeek;
+      decide(rule, call.cost, call.max_wait, call.charge, value, peek, &decision);
+      if (!peek && call.want_ticket) {
+        answer->ticket = make_ticket(rule, decision, call.charge, value, call.cost, now_, kEpoch);
+      }
+      break;
+    }
+    case Op::kRefund:
+      if (call.wire == Op::kRefund) {
+        describe(rule, value, &decision);
+      } else {
+        decide(rule, 0, 0, call.charge, value, true, &decision);
+        decision.retry_after = 0;
+      }
+      decision.outcome = given != 0 ? Outcome::kAllowed : Outcome::kDenied;
+      break;
+    case Op::kReset:
+      describe(rule, Fraction{}, &decision);
+      decision.outcome = Outcome::kAllowed;
+      break;
+  }
+}
+
+}  // namespace saqiya::redis

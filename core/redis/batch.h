@@ -1,0 +1,111 @@
+// Requests as they wait, and batches of them as commands and replies: the client's side of
+// lua/token_bucket.lua. No I/O, no clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/decision.h"
+#include "core/limiter.h"
+#include "core/redis/resp.h"
+#include "core/redis/ring.h"
+#include "core/store.h"
+#include "core/token_bucket.h"
+
+namespace saqiya::redis {
+
+// A limiter that open requests refer to. One reference for all of them: taking a shared_ptr per
+// request would cost two atomic operations each.
+struct HeldLimiter {
+  const Limiter* limiter = nullptr;
+  std::shared_ptr<const Limiter> owner;  // null when the caller outlives its requests
+  std::size_t open = 0;
+};
+
+// One request, from submit until it is done.
+struct Call {
+  enum class State : std::uint8_t {
+    kWaiting,    // not in a batch yet
+    kSent,       // in a batch
+    kSwallowed,  // in a batch, cancelled since: its charge is given back, nobody is told
+    kGone,       // done; the slot is skipped
+  };
+
+  State state = State::kGone;
+  Op op = Op::kCheck;        // what was asked
+  Op wire = Op::kCheck;      // what is sent: a check that cannot charge goes as a peek
+  bool reservation = false;  // refund
+  bool internal = false;     // a refund of ours for a swallowed charge
+  bool want_ticket = true;
+  std::uint32_t key_size = 0;
+  std::uint64_t key_at = 0;  // its key, a bulk string, in KeyBytes
+  HeldLimiter* held = nullptr;
+  std::uint64_t user_data = 0;
+  Micros deadline = 0;
+  std::int64_t cost = 0;
+  Micros max_wait = 0;
+  // check, peek: inc and bound. refund: inc and, as bound, the ticket's instant.
+  Charge charge;
+};
+
+// The keys of the waiting and the sent, end to end, addressed by a position that only grows.
+class KeyBytes {
+ public:
+  std::uint64_t end() const { return base_ + bytes_.size(); }
+  std::string_view at(std::uint64_t position, std::size_t size) const {
+    return std::string_view(bytes_).substr(static_cast<std::size_t>(position - base_), size);
+  }
+  // For appending only.
+  std::string* bytes() { return &bytes_; }
+  void append_copy(std::uint64_t position, std::size_t size);
+  // Everything before `position` is no longer needed.
+  void release(std::uint64_t position);
+  // Takes back what was appended from `position` on.
+  void truncate(std::uint64_t position) {
+    bytes_.resize(static_cast<std::size_t>(position - base_));
+  }
+
+ private:
+  std::string bytes_;
+  std::uint64_t base_ = 0;
+};
+
+// Fills in what is sent for a request. `call` has its limiter, op, cost and wait.
+void prepare_call(const Request& request, Call* call);
+
+// Appends the requests kSent in [first, last) as one EVALSHA, or as an EVAL that brings the script.
+// now: the reading that testing sends, -1 for the server's own clock. scratch is any string. Returns
+// how many requests there were.
+std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
+                         const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
+                         std::string* out);
+
+// Reads the results of a batch one after another, as the requests come.
+class BatchReply {
+ public:
+  // False when this is no reply to a batch.
+  explicit BatchReply(const Reply& reply);
+  bool is_valid() const { return valid_; }
+  // The answer to the next request; *answer must be default. An error of the request is an unavailable decision. From the
+  // first result on that makes no sense the batch is no longer valid.
+  void next(const Call& call, Answer* answer);
+  // True when nothing is left over, as it must be in the end.
+  bool at_end() const { return at_ == reply_.items().size(); }
+  // Some result said that this server will not do (a replica).
+  bool must_leave() const { return must_leave_; }
+
+ private:
+  bool take_number(std::int64_t* number);
+  bool take_fraction(std::uint32_t n, Fraction* fraction);
+
+  const Reply& reply_;
+  std::size_t at_ = 1;
+  std::int64_t now_ = 0;
+  bool valid_ = false;
+  bool must_leave_ = false;
+};
+
+}  // namespace saqiya::redis

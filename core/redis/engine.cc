@@ -1,0 +1,533 @@
+#include "core/redis/engine.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "core/key.h"
+#include "core/redis/error.h"
+
+namespace saqiya::redis {
+namespace {
+
+constexpr Micros kFirstBackOff = 10'000;
+constexpr Micros kLongestBackOff = 1'000'000;
+// What may lie unsent before no further batch is written.
+constexpr std::size_t kMaxBacklog = std::size_t{1} << 20;
+
+Micros now_monotonic() { return system_monotonic(); }
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<const Config> config, const QueueOptions& options,
+               bool hold_limiters)
+    : config_(std::move(config)),
+      options_(options),
+      hold_limiters_(hold_limiters),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      connection_(*config_, epoll_fd_),
+      jitter_(static_cast<std::uint64_t>(now_monotonic()) ^ reinterpret_cast<std::uintptr_t>(this)) {
+}
+
+Engine::~Engine() {
+  connection_.close();
+  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+}
+
+void Engine::abandon() {
+  connection_.abandon();
+  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+  epoll_fd_ = -1;
+}
+
+// -- Requests ---------------------------------------------------------------------------------
+
+HeldLimiter* Engine::hold(const Limiter& limiter) {
+  if (last_held_ != nullptr && last_held_->limiter == &limiter) return last_held_;
+  std::unique_ptr<HeldLimiter>& slot = held_[&limiter];
+  if (slot == nullptr) {
+    slot = std::make_unique<HeldLimiter>();
+    slot->limiter = &limiter;
+    if (hold_limiters_) slot->owner = limiter.shared_from_this();
+  }
+  HeldLimiter* const before = std::exchange(last_held_, slot.get());
+  if (before != nullptr && before->open == 0) held_.erase(before->limiter);
+  return last_held_;
+}
+
+// One idle limiter stays, the one used last, so that steady use does not look it up anew. (When it
+// is not held, its address may since belong to another: that one is then meant by it.)
+void Engine::release(HeldLimiter* held) {
+  if (--held->open == 0 && held != last_held_) held_.erase(held->limiter);
+}
+
+void Engine::append_key(const Limiter& limiter, std::string_view subject, Call* call) {
+  const Binding& binding = limiter.binding();
+  subject_.assign(binding.key_head);
+  append_subject(subject, config_->hash_subjects, config_->secret, &subject_);
+  subject_.append(binding.key_tail);
+  call->key_at = keys_.end();
+  append_bulk(subject_, keys_.bytes());
+  call->key_size = static_cast<std::uint32_t>(keys_.end() - call->key_at);
+}
+
+void Engine::wait_in_line(Call* call) {
+  call->state = Call::State::kWaiting;
+  ++waiting_;
+  waiting_deadline_ = std::min(waiting_deadline_, call->deadline);
+  longest_deadline_ = std::max(longest_deadline_, call->deadline);
+}
+
+SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Micros deadline) {
+  if (closed_) return SubmitResult::kClosed;
+  // Cancelled requests do not count as open, but their slots are bounded, too.
+  if (open_ >= options_.capacity || calls_.size() >= 2 * options_.capacity + 65536) {
+    return SubmitResult::kFull;
+  }
+  const Micros now = now_monotonic();
+  Call& call = calls_.push();
+  call.state = Call::State::kGone;
+  call.internal = false;
+  call.user_data = user_data;
+  call.deadline = deadline != 0 ? deadline : now + request.limiter->deadline();
+  prepare_call(request, &call);
+  append_key(*request.limiter, request.key, &call);
+  call.held = hold(*request.limiter);
+  ++call.held->open;
+  ++open_;
+  wait_in_line(&call);
+  if (connection_.state() == Connection::State::kClosed && now < retry_at_) {
+    end(&call, last_reason_);
+    retire();
+  } else if (waiting_ >= options_.batch && may_send()) {
+    // On a connection that was idle, see first that it still stands.
+    if (sent_.empty()) receive(now);
+    if (may_send()) {
+      send_waiting();
+      flush(now);
+    }
+  }
+  return SubmitResult::kOk;
+}
+
+bool Engine::cancel(std::uint64_t user_data) {
+  for (std::uint64_t seq = calls_.end(); seq != calls_.begin();) {
+    Call& call = calls_.at(--seq);
+    if (call.user_data != user_data || call.internal) continue;
+    if (call.state == Call::State::kSent) {
+      call.state = Call::State::kSwallowed;
+      call.want_ticket = true;
+      --open_;
+      return true;
+    }
+    if (call.state == Call::State::kWaiting) {
+      call.state = Call::State::kGone;
+      --waiting_;
+      --open_;
+      release(call.held);
+      retire();
+      return true;
+    }
+  }
+  return false;
+}
+
+// The only place where completions are made. Does not retire(): batches are walked meanwhile.
+void Engine::complete(Call* call, const Answer& answer) {
+  if (call->state == Call::State::kWaiting) --waiting_;
+  const bool tell = call->state != Call::State::kSwallowed && !call->internal;
+  call->state = Call::State::kGone;
+  if (answer.decision.outcome == Outcome::kUnavailable) {
+    Counters::add(config_->counters.failures, 1);
+  }
+  if (tell) {
+    Completion& completion = completions_.push();
+    completion.user_data = call->user_data;
+    completion.decision = answer.decision;
+    completion.ticket = answer.ticket;
+  }
+  release(call->held);
+}
+
+void Engine::end(Call* call, Reason reason) {
+  Answer answer;
+  answer.decision = unavailable(reason);
+  complete(call, answer);
+}
+
+// Gives back what a cancelled request took, by a refund that nobody waits for.
+void Engine::give_back(const Call& call, const Ticket& ticket) {
+  Request request;
+  request.op = Op::kRefund;
+  request.limiter = call.held->limiter;
+  request.ticket = ticket;
+  const std::uint64_t key_at = call.key_at;
+  const std::uint32_t key_size = call.key_size;
+  HeldLimiter* const held = call.held;
+  Call& refund = calls_.push();  // `call` may have moved
+  prepare_call(request, &refund);
+  refund.internal = true;
+  refund.user_data = 0;
+  refund.deadline = now_monotonic() + held->limiter->deadline();
+  refund.held = held;
+  ++held->open;
+  refund.key_at = keys_.end();
+  refund.key_size = key_size;
+  keys_.append_copy(key_at, key_size);
+  wait_in_line(&refund);
+}
+
+// Frees the slots and keys of requests that are gone, from both ends.
+void Engine::retire() {
+  while (!calls_.empty() && calls_.front().state == Call::State::kGone) calls_.pop_front();
+  while (!calls_.empty() && calls_.end() > next_ && calls_.back().state == Call::State::kGone) {
+    keys_.truncate(calls_.back().key_at);
+    calls_.pop_back();
+  }
+  next_ = std::max(next_, calls_.begin());
+  keys_.release(calls_.empty() ? keys_.end() : calls_.front().key_at);
+}
+
+// -- Connection -------------------------------------------------------------------------------
+
+void Engine::connect_if_needed(Micros now) {
+  if (connection_.state() == Connection::State::kClosed && waiting_ > 0) {
+    if (now < retry_at_) {
+      end_waiting(last_reason_);
+    } else {
+      good_ = false;
+      leaving_ = false;
+      connection_.open(now, std::max(now + config_->deadline, longest_deadline_));
+    }
+  }
+  if (connection_.is_ready()) return;
+  const bool opening = connection_.state() != Connection::State::kClosed;
+  connection_.advance(now);
+  if (connection_.is_ready()) {
+    eval_first_ = !connection_.script_loaded();
+  } else if (connection_.state() == Connection::State::kClosed && (opening || waiting_ > 0)) {
+    connection_failed(connection_.failure(), now);
+  }
+}
+
+// Back-off: 10 ms, doubling to 1 s, of which a random half is left out.
+void Engine::connection_failed(Reason reason, Micros now) {
+  last_reason_ = reason;
+  const Micros longest = std::min(kFirstBackOff << std::min(failures_, 10), kLongestBackOff);
+  ++failures_;
+  jitter_ = jitter_ * 6364136223846793005U + 1442695040888963407U;
+  retry_at_ = now + longest / 2 + static_cast<Micros>((jitter_ >> 33) %
+                                                     static_cast<std::uint64_t>(longest / 2));
+  end_waiting(reason);
+}
+
+// Whatever was written, even in part, may have run and is not sent again.
+void Engine::lose_connection(Reason reason, Micros now) {
+  const std::uint64_t written = connection_.sent();
+  connection_.close();
+  leaving_ = false;
+  while (!sent_.empty()) {
+    const Batch batch = sent_.front();
+    sent_.pop_front();
+    const bool unwritten = batch.begins_at >= written;
+    for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+      Call& call = calls_.at(seq);
+      const bool live = call.state == Call::State::kSent || call.state == Call::State::kSwallowed;
+      if (!live) continue;
+      if (!unwritten) {
+        end(&call, call.deadline <= now ? Reason::kTimeout : reason);
+      } else if (call.deadline <= now) {
+        end(&call, Reason::kBusy);
+      } else if (call.state == Call::State::kSwallowed) {
+        end(&call, reason);
+      } else {
+        wait_in_line(&call);
+        next_ = std::min(next_, seq);
+      }
+    }
+  }
+  retire();
+  if (good_) {
+    failures_ = 0;
+    retry_at_ = now;
+  } else {
+    // What waits was never sent: for it there was no connection.
+    const bool unknown = reason == Reason::kLost || reason == Reason::kProtocol;
+    connection_failed(unknown ? Reason::kConnect : reason, now);
+  }
+}
+
+void Engine::receive(Micros now) {
+  while (connection_.is_ready()) {
+    const Connection::Input input = connection_.receive();
+    if (!take_replies(now)) return;
+    if (leaving_ && sent_.empty()) {
+      // Not a good connection, whatever it answered: the next one waits its turn.
+      good_ = false;
+      return lose_connection(leave_reason_, now);
+    }
+    if (input == Connection::Input::kClosed) return lose_connection(Reason::kLost, now);
+    if (input == Connection::Input::kDone) return;
+  }
+}
+
+// False when the connection had to be closed.
+bool Engine::take_replies(Micros now) {
+  bool any = false;
+  while (true) {
+    const ReplyReader::Result result = connection_.reader().next();
+    if (result == ReplyReader::Result::kMore) break;
+    if (result == ReplyReader::Result::kError || sent_.empty() ||
+        !take_reply(connection_.reader().reply(), now)) {
+      lose_connection(Reason::kProtocol, now);
+      return false;
+    }
+    any = true;
+  }
+  if (any) retire();
+  return true;
+}
+
+// Answers the oldest batch. False when the reply cannot be one to it.
+bool Engine::take_reply(const Reply& reply, Micros now) {
+  const Batch batch = sent_.front();
+  if (reply.root().kind == ReplyItem::kError) {
+    sent_.pop_front();
+    const ErrorClass error = classify_error(reply.text(reply.root()));
+    if (!batch.as_eval && (error.no_script || error.no_evalsha)) {
+      always_eval_ = always_eval_ || error.no_evalsha;
+      return resend(batch, now);
+    }
+    end_batch(batch, error.reason);
+    if (error.leave) {
+      leaving_ = true;
+      leave_reason_ = error.reason;
+    }
+    return true;
+  }
+  BatchReply results(reply);
+  if (!results.is_valid()) return false;
+  sent_.pop_front();
+  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+    Call& call = calls_.at(seq);
+    const bool swallowed = call.state == Call::State::kSwallowed;
+    if (call.state != Call::State::kSent && !swallowed) continue;
+    Answer answer;
+    results.next(call, &answer);
+    if (swallowed && answer.ticket.n != 0) give_back(call, answer.ticket);
+    complete(&calls_.at(seq), answer);
+  }
+  if (results.must_leave()) {
+    leaving_ = true;
+    leave_reason_ = Reason::kReadOnly;
+  } else if (!good_) {
+    good_ = true;
+    failures_ = 0;
+  }
+  return results.is_valid() && results.at_end();
+}
+
+void Engine::end_batch(const Batch& batch, Reason reason) {
+  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+    Call& call = calls_.at(seq);
+    if (call.state == Call::State::kSent || call.state == Call::State::kSwallowed) {
+      end(&call, reason);
+    }
+  }
+}
+
+// Nothing of the batch ran: it goes once again and brings the script.
+bool Engine::resend(Batch batch, Micros now) {
+  batch.as_eval = true;
+  batch.deadline = kForever;
+  bool any = false;
+  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+    Call& call = calls_.at(seq);
+    if (call.state == Call::State::kSwallowed) {
+      end(&call, Reason::kCancelled);
+    } else if (call.state == Call::State::kSent) {
+      if (call.deadline <= now) {
+        end(&call, Reason::kRefused);
+      } else {
+        any = true;
+        batch.deadline = std::min(batch.deadline, call.deadline);
+      }
+    }
+  }
+  if (any) send_batch(batch);
+  return true;
+}
+
+// -- Sending ----------------------------------------------------------------------------------
+
+bool Engine::may_send() const {
+  return connection_.is_ready() && !leaving_ && waiting_ > 0 && sent_.size() < options_.in_flight &&
+         connection_.backlog() < kMaxBacklog;
+}
+
+void Engine::send_waiting() {
+  while (may_send()) {
+    Batch batch;
+    batch.first = next_;
+    batch.deadline = kForever;
+    std::uint64_t seq = next_;
+    for (std::uint32_t taken = 0; taken < options_.batch && seq != calls_.end(); ++seq) {
+      Call& call = calls_.at(seq);
+      if (call.state != Call::State::kWaiting) continue;
+      call.state = Call::State::kSent;
+      batch.deadline = std::min(batch.deadline, call.deadline);
+      --waiting_;
+      ++taken;
+    }
+    batch.last = seq;
+    next_ = seq;
+    if (waiting_ == 0) {
+      waiting_deadline_ = kForever;
+      longest_deadline_ = 0;
+    }
+    batch.as_eval = always_eval_ || eval_first_;
+    eval_first_ = false;
+    send_batch(batch);
+  }
+}
+
+void Engine::send_batch(Batch batch) {
+  Micros now = -1;
+  if (config_->testing) now = config_->clock ? config_->clock->monotonic() : now_monotonic();
+  batch.begins_at = connection_.appended();
+  const std::size_t count = append_batch(calls_, batch.first, batch.last, keys_, batch.as_eval, now,
+                                         &arguments_, connection_.output());
+  sent_.push() = batch;
+  Counters::add(config_->counters.batches, 1);
+  Counters::add(config_->counters.requests, count);
+}
+
+void Engine::flush(Micros now) {
+  if (!connection_.is_ready() || connection_.backlog() == 0 || connection_.send()) return;
+  // Replies that came before the end are still good.
+  receive(now);
+  if (connection_.is_ready()) lose_connection(Reason::kLost, now);
+}
+
+// -- Time -------------------------------------------------------------------------------------
+
+void Engine::end_waiting(Reason reason) {
+  for (std::uint64_t seq = next_; seq != calls_.end(); ++seq) {
+    Call& call = calls_.at(seq);
+    if (call.state == Call::State::kWaiting) end(&call, reason);
+  }
+  next_ = calls_.end();
+  waiting_deadline_ = kForever;
+  longest_deadline_ = 0;
+  retire();
+}
+
+void Engine::expire(Micros now) {
+  for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
+    if (sent_.at(i).deadline <= now) {
+      // Which reply belongs to which request would be in doubt from here on.
+      lose_connection(Reason::kLost, now);
+      break;
+    }
+  }
+  if (waiting_deadline_ > now) return;
+  Reason reason = Reason::kTimeout;
+  switch (connection_.state()) {
+    case Connection::State::kResolving:
+      reason = Reason::kResolve;
+      break;
+    case Connection::State::kReady:
+      if (!may_send()) reason = Reason::kBusy;
+      break;
+    default:
+      reason = Reason::kConnect;
+      break;
+  }
+  waiting_deadline_ = kForever;
+  for (std::uint64_t seq = next_; seq != calls_.end(); ++seq) {
+    Call& call = calls_.at(seq);
+    if (call.state != Call::State::kWaiting) continue;
+    if (call.deadline <= now) {
+      end(&call, reason);
+    } else {
+      waiting_deadline_ = std::min(waiting_deadline_, call.deadline);
+    }
+  }
+  retire();
+}
+
+void Engine::process() {
+  if (closed_) return;
+  const Micros now = now_monotonic();
+  // What has arrived counts, even when this call comes late.
+  receive(now);
+  // Twice, since a connection that turns out broken while sending is followed by a new one at once.
+  for (int i = 0; i < 2; ++i) {
+    connect_if_needed(now);
+    expire(now);
+    send_waiting();
+    flush(now);
+    if (connection_.is_ready() || waiting_ == 0) break;
+  }
+}
+
+Micros Engine::timeout() const {
+  if (!completions_.empty()) return 0;
+  const bool opening = connection_.state() != Connection::State::kClosed;
+  if (waiting_ > 0 && (!opening || may_send())) return 0;
+  const Micros now = now_monotonic();
+  Micros next = std::min(waiting_deadline_, connection_.next_event(now));
+  for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
+    next = std::min(next, sent_.at(i).deadline);
+  }
+  if (next == kForever) return -1;
+  return std::max<Micros>(0, next - now);
+}
+
+std::size_t Engine::drain(std::span<Completion> out) {
+  const std::size_t count = std::min(out.size(), completions_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = completions_.front();
+    completions_.pop_front();
+  }
+  open_ -= count;
+  return count;
+}
+
+void Engine::wait(Micros max_wait) {
+  Micros most = std::max<Micros>(0, max_wait);
+  const Micros due = timeout();
+  if (due >= 0) most = std::min(most, due);
+  if (most == 0) return;
+  // The socket itself is cheaper to watch than the epoll descriptor around it.
+  pollfd p{connection_.is_ready() ? connection_.fd() : epoll_fd_, POLLIN, 0};
+  if (connection_.is_ready() && connection_.backlog() > 0) p.events |= POLLOUT;
+  timespec time{};
+  time.tv_sec = most / kMicrosPerSecond;
+  time.tv_nsec = static_cast<long>(most % kMicrosPerSecond) * 1000;
+  ppoll(&p, 1, &time, nullptr);
+}
+
+void Engine::close() {
+  closed_ = true;
+  connection_.close();
+  while (!sent_.empty()) {
+    const Batch batch = sent_.front();
+    sent_.pop_front();
+    end_batch(batch, Reason::kCancelled);
+  }
+  end_waiting(Reason::kCancelled);
+}
+
+void Engine::end_all() {
+  close();
+  closed_ = false;
+  completions_.clear();
+  open_ = 0;
+}
+
+}  // namespace saqiya::redis

@@ -1,0 +1,117 @@
+// The Redis queue's works: requests in order of submission, batches of them on the wire, completions
+// for the caller. Knows nothing of forks (queue.h does) and has one owner at a time.
+//
+// A request is in exactly one place: waiting (from next_ on in calls_), in a batch of sent_, or
+// done. Invariants: sequence numbers in calls_ only grow; batches hold disjoint ranges of them;
+// replies come in the order of sent_.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/redis/batch.h"
+#include "core/redis/config.h"
+#include "core/redis/connection.h"
+#include "core/redis/ring.h"
+#include "core/store.h"
+
+namespace saqiya::redis {
+
+class Engine {
+ public:
+  // hold_limiters: false when limiters outlive their requests anyway (blocking callers).
+  Engine(std::shared_ptr<const Config> config, const QueueOptions& options, bool hold_limiters);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  bool has_descriptor() const { return epoll_fd_ >= 0; }
+  SubmitResult submit(const Request& request, std::uint64_t user_data, Micros deadline);
+  bool cancel(std::uint64_t user_data);
+  void process();
+  std::size_t drain(std::span<Completion> out);
+  int fd() const { return epoll_fd_; }
+  Micros timeout() const;
+  std::size_t pending() const { return open_; }
+  void wait(Micros max_wait);
+  // Ends everything as cancelled; completions can still be drained.
+  void close();
+  // Forgets every request and completion, for an owner that was interrupted.
+  void end_all();
+  // In a child after fork: closes the copies of descriptors without a byte to anyone. Nothing but
+  // the destructor may follow, and not even that when another thread may have been inside.
+  void abandon();
+
+ private:
+  // A command on the wire; [first, last) may hold requests that are gone.
+  struct Batch {
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    std::uint64_t begins_at = 0;  // in the connection's stream
+    Micros deadline = 0;          // the earliest among its requests
+    bool as_eval = false;
+  };
+
+  HeldLimiter* hold(const Limiter& limiter);
+  void release(HeldLimiter* held);
+  void append_key(const Limiter& limiter, std::string_view subject, Call* call);
+  void wait_in_line(Call* call);
+  void complete(Call* call, const Answer& answer);
+  void end(Call* call, Reason reason);
+  void give_back(const Call& call, const Ticket& ticket);
+  void retire();
+
+  void connect_if_needed(Micros now);
+  void connection_failed(Reason reason, Micros now);
+  void lose_connection(Reason reason, Micros now);
+  void receive(Micros now);
+  bool take_replies(Micros now);
+  bool take_reply(const Reply& reply, Micros now);
+  void end_batch(const Batch& batch, Reason reason);
+  bool resend(Batch batch, Micros now);
+  bool may_send() const;
+  void send_waiting();
+  void send_batch(Batch batch);
+  void flush(Micros now);
+  void expire(Micros now);
+  void end_waiting(Reason reason);
+
+  const std::shared_ptr<const Config> config_;
+  const QueueOptions options_;
+  const bool hold_limiters_;
+  int epoll_fd_;
+  Connection connection_;
+
+  Ring<Call> calls_;
+  KeyBytes keys_;
+  Ring<Batch> sent_;
+  Ring<Completion> completions_;
+  std::uint64_t next_ = 0;          // the first request that may be waiting
+  std::size_t waiting_ = 0;         // how many are
+  Micros waiting_deadline_ = kForever;  // not later than the earliest deadline among them
+  Micros longest_deadline_ = 0;     // of all that waited since the connection was lost
+  std::size_t open_ = 0;            // submitted, not cancelled, not drained
+  bool closed_ = false;
+
+  absl::flat_hash_map<const Limiter*, std::unique_ptr<HeldLimiter>> held_;
+  HeldLimiter* last_held_ = nullptr;
+
+  bool always_eval_ = false;        // EVALSHA is forbidden to this user
+  bool eval_first_ = false;         // SCRIPT LOAD was refused: the first batch brings the script
+  bool leaving_ = false;            // send nothing more on this connection
+  Reason leave_reason_ = Reason::kNone;
+  bool good_ = false;               // this connection has answered
+  int failures_ = 0;                // openings that failed in a row
+  Micros retry_at_ = 0;             // no opening before this
+  Reason last_reason_ = Reason::kConnect;
+  std::uint64_t jitter_;
+
+  std::string subject_;             // scratch
+  std::string arguments_;           // scratch
+};
+
+}  // namespace saqiya::redis

@@ -1,0 +1,128 @@
+#include "core/redis/resolver.h"
+
+#include <ares.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace saqiya::redis {
+namespace {
+
+Address make_address(const sockaddr* from, socklen_t size) {
+  Address address;
+  address.size = std::min<socklen_t>(size, sizeof address.storage);
+  std::memcpy(&address.storage, from, address.size);
+  return address;
+}
+
+}  // namespace
+
+bool parse_address(const std::string& host, std::uint16_t port, Address* address) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return false;
+  *address = make_address(found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return true;
+}
+
+struct Resolver::Callbacks {
+  // c-ares opened, closed, or wants other events of a socket.
+  static void socket_state(void* data, ares_socket_t fd, int readable, int writable) {
+    auto& self = *static_cast<Resolver*>(data);
+    const auto at = std::find_if(self.watched_.begin(), self.watched_.end(),
+                                 [fd](const Watched& w) { return w.fd == fd; });
+    epoll_event event{};
+    event.events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
+    event.data.fd = fd;
+    if (readable == 0 && writable == 0) {
+      if (at == self.watched_.end()) return;
+      self.watched_.erase(at);
+      epoll_ctl(self.epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+    } else if (at == self.watched_.end()) {
+      self.watched_.push_back({fd, readable != 0, writable != 0});
+      epoll_ctl(self.epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+    } else {
+      *at = {fd, readable != 0, writable != 0};
+      epoll_ctl(self.epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+    }
+  }
+
+  static void answer(void* data, int, int, ares_addrinfo* result) {
+    auto& self = *static_cast<Resolver*>(data);
+    self.running_ = false;
+    if (result == nullptr) return;
+    for (const ares_addrinfo_node* node = result->nodes; node != nullptr; node = node->ai_next) {
+      self.addresses_.push_back(make_address(node->ai_addr, node->ai_addrlen));
+    }
+    ares_freeaddrinfo(result);
+  }
+};
+
+Resolver::~Resolver() { stop(); }
+
+void Resolver::stop() {
+  if (channel_ != nullptr) ares_destroy(channel_);  // ends a running question by its callback
+  channel_ = nullptr;
+  running_ = false;
+}
+
+void Resolver::start(const std::string& host, std::uint16_t port) {
+  // A new channel reads resolv.conf and hosts again, which may have changed since.
+  stop();
+  addresses_.clear();
+  static const int ready = ares_library_init(ARES_LIB_INIT_ALL);
+  if (ready != ARES_SUCCESS) throw std::bad_alloc();
+  ares_options options{};
+  options.sock_state_cb = Callbacks::socket_state;
+  options.sock_state_cb_data = this;
+  options.timeout = 1000;  // per try; requests have their own deadlines
+  options.tries = 2;
+  constexpr int kSet = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+  if (ares_init_options(&channel_, &options, kSet) != ARES_SUCCESS) {
+    channel_ = nullptr;
+    return;  // no addresses: cannot be resolved
+  }
+  ares_addrinfo_hints hints{};
+  hints.ai_flags = ARES_AI_NUMERICSERV | ARES_AI_NOSORT;
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  running_ = true;
+  ares_getaddrinfo(channel_, host.c_str(), std::to_string(port).c_str(), &hints, Callbacks::answer,
+                   this);
+}
+
+void Resolver::process() {
+  if (!running_) return;
+  const std::vector<Watched> watched = watched_;  // callbacks change it
+  for (const Watched& w : watched) {
+    ares_process_fd(channel_, w.readable ? w.fd : ARES_SOCKET_BAD,
+                    w.writable ? w.fd : ARES_SOCKET_BAD);
+  }
+  ares_process_fd(channel_, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+}
+
+Micros Resolver::timeout() const {
+  if (!running_) return -1;
+  timeval room{};
+  const timeval* until = ares_timeout(channel_, nullptr, &room);
+  if (until == nullptr) return -1;
+  return Micros{until->tv_sec} * kMicrosPerSecond + until->tv_usec;
+}
+
+void Resolver::abandon() {
+  for (const Watched& w : watched_) ::close(w.fd);
+  watched_.clear();
+  channel_ = nullptr;
+  running_ = false;
+}
+
+}  // namespace saqiya::redis
