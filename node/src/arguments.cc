@@ -1,39 +1,56 @@
 #include "arguments.h"
 
-#include <cstring>
-#include <vector>
-
 namespace saqiya::node {
 namespace {
 
-// Node writes U+FFFD for a lone surrogate, so that two different strings would become one key. Only
-// when that character is in the result is the string looked at again.
-bool has_replacement_character(const char* data, std::size_t size) {
-  const char* at = data;
-  const char* const end = data + size;
-  while ((at = static_cast<const char*>(
-              std::memchr(at, 0xEF, static_cast<std::size_t>(end - at)))) != nullptr) {
-    if (end - at >= 3 && at[1] == '\xBF' && at[2] == '\xBD') return true;
-    ++at;
+// Copies units while they are ASCII; returns how many. Blocks of a fixed size become vector code.
+std::size_t copy_ascii(const char16_t* units, std::size_t length, char* out) {
+  constexpr std::size_t kBlock = 8;
+  std::size_t i = 0;
+  for (; i + kBlock <= length; i += kBlock) {
+    unsigned seen = 0;
+    for (std::size_t j = 0; j < kBlock; ++j) {
+      seen |= units[i + j];
+      out[i + j] = static_cast<char>(units[i + j]);
+    }
+    if (seen >= 0x80) break;
   }
-  return false;
+  for (; i < length && units[i] < 0x80; ++i) out[i] = static_cast<char>(units[i]);
+  return i;
 }
 
-bool is_well_formed(napi_env env, napi_value value) {
-  std::size_t length = 0;
-  if (napi_get_value_string_utf16(env, value, nullptr, 0, &length) != napi_ok) return false;
-  std::vector<char16_t> units(length + 1);
-  if (napi_get_value_string_utf16(env, value, units.data(), units.size(), &length) != napi_ok) {
-    return false;
+// Writes UTF-8, at most 3 bytes for a unit; returns its size, or kMalformed for a lone surrogate.
+// (Node's own conversion would write U+FFFD, so that different strings became one key.)
+constexpr std::size_t kMalformed = SIZE_MAX;
+
+std::size_t write_utf8(const char16_t* units, std::size_t length, char* out) {
+  std::size_t i = copy_ascii(units, length, out);
+  char* to = out + i;
+  for (; i < length; ++i) {
+    std::uint32_t c = units[i];
+    if (c < 0x80) {
+      *to++ = static_cast<char>(c);
+      continue;
+    }
+    if (c < 0x800) {
+      *to++ = static_cast<char>(0xC0 | (c >> 6));
+      *to++ = static_cast<char>(0x80 | (c & 0x3F));
+      continue;
+    }
+    if (c >= 0xD800 && c <= 0xDFFF) {
+      const bool pair =
+          c <= 0xDBFF && i + 1 < length && units[i + 1] >= 0xDC00 && units[i + 1] <= 0xDFFF;
+      if (!pair) return kMalformed;
+      c = 0x10000 + ((c - 0xD800) << 10) + (units[++i] - 0xDC00u);
+      *to++ = static_cast<char>(0xF0 | (c >> 18));
+      *to++ = static_cast<char>(0x80 | ((c >> 12) & 0x3F));
+    } else {
+      *to++ = static_cast<char>(0xE0 | (c >> 12));
+    }
+    *to++ = static_cast<char>(0x80 | ((c >> 6) & 0x3F));
+    *to++ = static_cast<char>(0x80 | (c & 0x3F));
   }
-  for (std::size_t i = 0; i < length; ++i) {
-    if (units[i] < 0xD800 || units[i] > 0xDFFF) continue;
-    const bool pair =
-        units[i] <= 0xDBFF && i + 1 < length && units[i + 1] >= 0xDC00 && units[i + 1] <= 0xDFFF;
-    if (!pair) return false;
-    ++i;
-  }
-  return true;
+  return static_cast<std::size_t>(to - out);
 }
 
 bool too_long(Environment& environment) {
@@ -41,15 +58,19 @@ bool too_long(Environment& environment) {
   return false;
 }
 
+// Strings that do not fit the inline buffers.
 bool read_long_string(Environment& environment, napi_value value, Key* key) {
   napi_env env = environment.env();
   std::size_t length = 0;
-  napi_get_value_string_utf8(env, value, nullptr, 0, &length);
+  napi_get_value_string_utf16(env, value, nullptr, 0, &length);
   if (length > SAQIYA_MAX_KEY) return too_long(environment);
+  std::u16string units(length + 1, u'\0');
+  napi_get_value_string_utf16(env, value, units.data(), units.size(), &length);
   std::string& scratch = environment.scratch();
-  scratch.resize(length + 1);
-  napi_get_value_string_utf8(env, value, scratch.data(), scratch.size(), &key->size);
+  scratch.resize(3 * length);
+  key->size = write_utf8(units.data(), length, scratch.data());
   key->data = scratch.data();
+  if (key->size != kMalformed && key->size > SAQIYA_MAX_KEY) return too_long(environment);
   return true;
 }
 
@@ -72,18 +93,22 @@ bool read_bytes(Environment& environment, napi_value value, Key* key) {
 }  // namespace
 
 bool read_key(Environment& environment, napi_value value, Key* key) {
-  napi_env env = environment.env();
-  key->data = key->inline_;
-  if (napi_get_value_string_utf8(env, value, key->inline_, Key::kInline, &key->size) != napi_ok) {
+  char16_t units[Key::kInline];
+  std::size_t length = 0;
+  if (napi_get_value_string_utf16(environment.env(), value, units, Key::kInline, &length) !=
+      napi_ok) {
     return read_bytes(environment, value, key);
   }
-  // A string that did not fit is cut without a word, before a whole character: up to 3 bytes early.
-  if (key->size + 4 >= Key::kInline && !read_long_string(environment, value, key)) return false;
-  if (has_replacement_character(key->data, key->size) && !is_well_formed(env, value)) {
-    environment.raise("type", "key must not hold a lone surrogate");
+  // A string that does not fit is cut without a word, to one unit less than the buffer.
+  if (length + 1 < Key::kInline) {
+    key->size = write_utf8(units, length, key->inline_);
+    key->data = key->inline_;
+  } else if (!read_long_string(environment, value, key)) {
     return false;
   }
-  return true;
+  if (key->size != kMalformed) return true;
+  environment.raise("type", "key must not hold a lone surrogate");
+  return false;
 }
 
 bool read_cost(Environment& environment, napi_value value, std::int64_t* cost) {

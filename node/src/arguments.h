@@ -24,16 +24,16 @@ struct Arguments {
   void* data;  // what the function was created with
 };
 
-// A key's bytes: borrowed from the Uint8Array, or copied here (long ones: to the scratch buffer),
-// so it is valid until the call returns or the next key is read. Not initialised, for speed.
+// A key's bytes: borrowed from the Uint8Array, or made here (long ones: in the scratch buffer), so
+// they are valid until the call returns or the next key is read. Not initialised, for speed.
 struct Key {
   Key() {}  // NOLINT: inline_ stays raw
 
   const char* data;
   std::size_t size;
 
-  static constexpr std::size_t kInline = 256;
-  char inline_[kInline];
+  static constexpr std::size_t kInline = 128;  // UTF-16 units
+  char inline_[3 * kInline];
 };
 
 // A well-formed string, as UTF-8, or a Uint8Array.

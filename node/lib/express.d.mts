@@ -1,0 +1,2 @@
+export * from './express.js';
+export * as default from './express.js';
