@@ -67,11 +67,7 @@ class AsyncLimiter:
         Waiting callers are served in the order in which they came. Cancelling it gives the tokens
         back.
         """
-        max_wait_us = wait_micros(timeout)
-        if self._local:
-            decision = self._core.reserve(key, cost, max_wait_us)
-        else:
-            decision = await self._ask(OP_CHECK, key, cost, max_wait_us)
+        decision = await self._reserve(key, cost, wait_micros(timeout))
         if decision and decision.delay_us > 0:
             try:
                 await asyncio.sleep(decision.delay)
@@ -147,6 +143,12 @@ class AsyncLimiter:
         if port is None or port.loop() is not loop:
             port = self._port = port_of(self.store, loop)
         return loop, port
+
+    async def _reserve(self, key: str | bytes, cost: int, max_wait_us: int) -> Decision:
+        """The half of acquire that does not sleep."""
+        if self._local:
+            return self._core.reserve(key, cost, max_wait_us)
+        return await self._ask(OP_CHECK, key, cost, max_wait_us)
 
     async def _ask(self, operation: int, key: str | bytes, cost: int, max_wait_us: int) -> Decision:
         loop, port = self._bind()

@@ -48,6 +48,8 @@ def exact_micros(value: Seconds, what: str) -> int:
     A float counts as whole when it is the nearest float to a whole number of microseconds: 600.001
     is 600,001,000, and a third of a second is an error.
     """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise error("bad_policy", f"{what} must be finite, not {value}")
     us = micros(value, what)
     if isinstance(value, float) and us / 1e6 != value:
         raise error("bad_policy", f"{what} must be a whole number of microseconds: {value!r}")

@@ -289,8 +289,8 @@ saqiya_limiter* make_limiter(ModuleState* state, PyObject* store, PyObject* poli
     Py_ssize_t length = 0;
     const char* text = PyUnicode_AsUTF8AndSize(policy, &length);
     if (text == nullptr) return nullptr;
-    if (std::strlen(text) != static_cast<std::size_t>(length)) {
-      PyErr_SetString(PyExc_ValueError, "policy holds a zero character");
+    if (const std::size_t end = std::strlen(text); end != static_cast<std::size_t>(length)) {
+      raise_error(state, SAQIYA_BAD_POLICY, static_cast<int>(end), "unexpected zero character");
       return nullptr;
     }
     status = saqiya_limiter_create(native_store.get(), text, &options, &limiter, &error);

@@ -2,6 +2,7 @@
 // pybind11 classes over saqiya.hpp. The package saqiya names, validates and documents; this layer
 // is positional.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <memory>
 #include <optional>
