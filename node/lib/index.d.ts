@@ -179,11 +179,14 @@ export interface LimiterOptions {
   deadline?: number | undefined;
 }
 
-export interface AcquireOptions {
+export interface ReserveOptions {
   /** Default 1. */
   cost?: number | undefined;
   /** ms to wait at the most; default Infinity. */
   timeout?: number | undefined;
+}
+
+export interface AcquireOptions extends ReserveOptions {
   /** Ends the wait; what was reserved is given back. */
   signal?: AbortSignal | undefined;
 }
@@ -223,6 +226,12 @@ export class Limiter {
   resetSync(key: Key): Decision;
   /** Checks each key on its own, in order; on Redis they travel together. */
   checkMany(keys: ArrayLike<Key>, cost?: number): Promise<Decision[]>;
+  /**
+   * As check, and willing to wait: 'allowed' when the tokens will be there within `timeout`. They are
+   * reserved, first come first served; the caller waits `delay` ms before going on.
+   */
+  reserve(key: Key, options?: ReserveOptions): Promise<Decision>;
+  reserveSync(key: Key, options?: ReserveOptions): Decision;
   /**
    * Reserves the tokens and resolves when they are there, never earlier. Resolves at once when they
    * will not be there within `timeout` ('denied'), when the cost is above the capacity ('never'), or

@@ -8,6 +8,7 @@ const { checkNames, openStore, storeHandle, storeQueue } = require('./store.js')
 const { deadlineMicros, exactMicros, waitMicros } = require('./units.js');
 
 const OPTIONS = new Set(['store', 'name', 'deadline']);
+const RESERVE_OPTIONS = new Set(['cost', 'timeout']);
 const ACQUIRE_OPTIONS = new Set(['cost', 'timeout', 'signal']);
 const OP_CHECK = 1;
 const OP_PEEK = 2;
@@ -120,6 +121,19 @@ class Limiter {
       decisions.push(...(await Promise.all(some.map((key) => this.check(key, cost)))));
     }
     return decisions;
+  }
+
+  reserveSync(key, options = {}) {
+    checkNames(options, RESERVE_OPTIONS, 'reserve');
+    const { cost = 1, timeout = Infinity } = options;
+    this.#needLocal();
+    return new Decision(this.#native.checkWait(key, cost, waitMicros(timeout, 'timeout')), 0);
+  }
+
+  async reserve(key, options = {}) {
+    checkNames(options, RESERVE_OPTIONS, 'reserve');
+    const { cost = 1, timeout = Infinity } = options;
+    return this.#reserve(key, cost, waitMicros(timeout, 'timeout'));
   }
 
   async acquire(key, options = {}) {

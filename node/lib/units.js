@@ -42,10 +42,11 @@ function deadlineMicros(ms) {
   return us;
 }
 
-// A willingness to wait: rounded down, Infinity allowed.
+// A willingness to wait: the most microseconds that are not longer; Infinity allowed.
 function waitMicros(ms, name) {
   if (!(number(ms, name) >= 0)) throw new RangeError(`${name} must not be negative`);
-  return Math.min(Math.floor(ms * 1000), MAX_WAIT_US);
+  const us = Math.round(ms * 1000);
+  return Math.min(us / 1000 > ms ? us - 1 : us, MAX_WAIT_US);
 }
 
 module.exports = { exactMicros, nearestMicros, wholeMicros, deadlineMicros, waitMicros };

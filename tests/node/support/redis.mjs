@@ -1,0 +1,92 @@
+// A private redis-server on a free port and a Unix socket.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export async function freePort() {
+  const probe = createServer();
+  probe.listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
+
+export class RedisServer {
+  static async start(port) {
+    const server = new RedisServer();
+    server.port = port ?? (await freePort());
+    server.folder = await mkdtemp(join(tmpdir(), 'saqiya-node-'));
+    server.socketPath = join(server.folder, 'redis.sock');
+    const args = ['--port', server.port, '--bind', '127.0.0.1', '--unixsocket', server.socketPath];
+    args.push('--dir', server.folder, '--save', '', '--appendonly', 'no');
+    server.process = spawn('redis-server', args.map(String), { stdio: 'ignore' });
+    server.exited = once(server.process, 'exit');
+    await server.#ready();
+    return server;
+  }
+
+  get url() {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  get unixUrl() {
+    return `unix://${this.socketPath}`;
+  }
+
+  // One command of words without blanks; resolves to the reply's raw text.
+  async command(...words) {
+    const socket = connect(this.port, '127.0.0.1');
+    socket.on('error', () => {});
+    socket.end(`${words.join(' ')}\r\nQUIT\r\n`);
+    let reply = '';
+    for await (const data of socket) reply += data;
+    return reply;
+  }
+
+  // ':12\r\n' as 12
+  async number(...words) {
+    return parseInt((await this.command(...words)).slice(1), 10);
+  }
+
+  async stop() {
+    this.process.kill('SIGKILL');
+    await this.exited;
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  async #ready() {
+    const end = Date.now() + 30_000;
+    while (this.process.exitCode === null && Date.now() < end) {
+      const reply = await this.command('PING').catch(() => '');
+      if (reply.startsWith('+PONG')) return;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    throw new Error('redis-server did not start');
+  }
+}
+
+// Accepts connections and never answers.
+export async function silentServer() {
+  const sockets = new Set();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.resume();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `redis://127.0.0.1:${server.address().port}`,
+    connections: sockets,
+    async close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
