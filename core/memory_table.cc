@@ -40,7 +40,7 @@ bool is_full(const BucketState& state, Micros now) {
   return state.q < now || (state.q == now && state.r == 0);
 }
 
-// flat_hash_map grows at a load of 7/8.
+// flat_hash_set grows at a load of 7/8.
 std::size_t growth_limit(std::size_t capacity) { return capacity - capacity / 8; }
 
 }  // namespace
@@ -87,14 +87,14 @@ void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& st
   if (map.size() >= shard.bound || map.size() >= growth_limit(map.capacity())) {
     make_room(shard, now);
   }
-  reclaim_after(map, map.emplace(key, state).first, now, kStepsOfInsert);
+  reclaim_after(map, map.insert({key, state}).first, now, kStepsOfInsert);
 }
 
 void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now, int steps) {
   ++at;
   for (int i = 0; i < steps && at != map.end(); ++i) {
     const auto candidate = at++;
-    if (is_full(candidate->second, now)) map.erase(candidate);
+    if (is_full(candidate->state, now)) map.erase(candidate);
   }
 }
 
@@ -109,7 +109,7 @@ void MemoryTable::make_room(Shard& shard, Micros now) {
   Map& map = shard.map;
   for (auto it = map.begin(); it != map.end();) {
     const auto candidate = it++;
-    if (is_full(candidate->second, now)) map.erase(candidate);
+    if (is_full(candidate->state, now)) map.erase(candidate);
   }
   if (map.size() >= shard.bound) evict(shard);
   const std::size_t limit = growth_limit(map.capacity());
@@ -126,7 +126,7 @@ void MemoryTable::make_room(Shard& shard, Micros now) {
 void MemoryTable::evict(Shard& shard) {
   std::vector<std::pair<Micros, Hash128>> entries;
   entries.reserve(shard.map.size());
-  for (const auto& [key, state] : shard.map) entries.emplace_back(state.q, key);
+  for (const Entry& entry : shard.map) entries.emplace_back(entry.state.q, entry.key);
   const std::size_t count = std::max<std::size_t>(1, entries.size() / 16);
   std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count - 1),
                    entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -15,7 +15,7 @@
 // changing any answer; only an eviction at the bound drops others.
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <atomic>
 #include <cstddef>
@@ -53,10 +53,22 @@ class MemoryTable {
   Size size() const;
 
  private:
-  struct TakeLow {
-    std::size_t operator()(const Hash128& h) const { return h.lo; }
+  // Half a cache line, aligned so that no entry lies across two.
+  struct alignas(32) Entry {
+    Hash128 key;
+    mutable BucketState state;  // not part of what the set compares
   };
-  using Map = absl::flat_hash_map<Hash128, BucketState, TakeLow>;
+  struct HashOf {
+    using is_transparent = void;
+    std::size_t operator()(const Hash128& key) const { return key.lo; }
+    std::size_t operator()(const Entry& entry) const { return entry.key.lo; }
+  };
+  struct SameKey {
+    using is_transparent = void;
+    bool operator()(const Entry& a, const Entry& b) const { return a.key == b.key; }
+    bool operator()(const Entry& a, const Hash128& b) const { return a.key == b; }
+  };
+  using Map = absl::flat_hash_set<Entry, HashOf, SameKey>;
 
   struct alignas(64) Shard {
     mutable Lock lock;
@@ -153,7 +165,7 @@ void MemoryTable::update(const Hash128& key, Micros now, Apply&& apply) {
     const auto it = shard.map.find(key);
     if (it != shard.map.end()) {
       bool revives = false;
-      change(&it->second, [&](BucketState* state) {
+      change(&it->state, [&](BucketState* state) {
         revives = state->q < now;
         apply(state);
       });
@@ -169,7 +181,7 @@ void MemoryTable::update(const Hash128& key, Micros now, Apply&& apply) {
   const Alone alone(*this, index);
   const auto it = shard.map.find(key);
   if (it != shard.map.end()) {
-    apply(&it->second);
+    apply(&it->state);
     return;
   }
   BucketState state;
