@@ -1,7 +1,7 @@
 """A private redis-server for tests: real, on a free port and a Unix socket, gone at the end.
 
-    with RedisServer() as redis:
-        ...  # redis.url, redis.unix_url, redis.cli("GET", "key")
+with RedisServer() as redis:
+    ...  # redis.url, redis.unix_url, redis.cli("GET", "key")
 """
 
 from __future__ import annotations
