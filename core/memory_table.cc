@@ -9,9 +9,9 @@
 namespace saqiya {
 namespace {
 
-// Many enough that no shard takes long to grow (10,000 entries each at 10 million keys), few enough
-// that empty ones cost little (64 KiB in all).
-constexpr std::size_t kMaxShards = 1024;
+// Many enough that no shard takes long to grow (6,500 entries each at 10 million keys), few enough
+// that empty ones cost little (96 KiB in all).
+constexpr std::size_t kMaxShards = 1536;
 constexpr std::size_t kKeysPerShard = 64;  // at the least, when max_keys is small
 
 // Entries looked at for each one that is added, and for each sixteenth that comes back to life.

@@ -16,7 +16,7 @@ struct Unit {
   std::array<std::string_view, 5> names;  // lower case, as accepted
 };
 
-// From large to small: the canonical text takes the first that divides the period.
+// From large to small.
 constexpr std::array<Unit, 7> kUnits = {{
     {604'800'000'000, "w", {"w", "week", "weeks"}},
     {86'400'000'000, "d", {"d", "day", "days"}},
@@ -26,6 +26,9 @@ constexpr std::array<Unit, 7> kUnits = {{
     {1'000, "ms", {"ms", "millisecond", "milliseconds"}},
     {1, "us", {"us", "microsecond", "microseconds"}},
 }};
+
+constexpr std::size_t kSecond = 4;
+static_assert(kUnits[kSecond].micros == kMicrosPerSecond);
 
 constexpr std::array<std::string_view, 5> kLaterAlgorithms = {
     "fixed-window", "sliding-window", "sliding-log", "calendar", "concurrency"};
@@ -226,14 +229,34 @@ class Parser {
   PolicyError error_;
 };
 
-std::string canonical_text(const TokenBucket& rule) {
+// N tokens every P as reduced: "2/7s".
+std::string reduced_text(const TokenBucket& rule) {
   const auto* unit = std::find_if(kUnits.begin(), kUnits.end(),
                                   [&rule](const Unit& u) { return rule.period % u.micros == 0; });
   const Micros multiple = rule.period / unit->micros;
-  std::string out = std::to_string(rule.tokens) + "/";
-  if (multiple != 1) out += std::to_string(multiple);
-  out += unit->symbol;
-  return out + " burst " + std::to_string(rule.capacity);
+  return std::to_string(rule.tokens) + "/" + (multiple != 1 ? std::to_string(multiple) : "") +
+         std::string(unit->symbol);
+}
+
+// A whole count per the smallest unit from a second up: "5/s". Empty when there is none.
+std::string per_unit_text(const TokenBucket& rule) {
+  for (std::size_t i = kSecond + 1; i-- > 0;) {
+    const Wide units = Wide{kUnits[i].micros} * rule.tokens;
+    if (units % rule.period == 0 && units / rule.period <= kMaxCount) {
+      const auto count = static_cast<std::int64_t>(units / rule.period);
+      return std::to_string(count) + "/" + std::string(kUnits[i].symbol);
+    }
+  }
+  return {};
+}
+
+// The shorter of the two; a whole count per unit when they are as long. An unnamed policy is named
+// by a digest of this text, so it must never change.
+std::string canonical_text(const TokenBucket& rule) {
+  const std::string reduced = reduced_text(rule);
+  const std::string per_unit = per_unit_text(rule);
+  const bool take_reduced = per_unit.empty() || reduced.size() < per_unit.size();
+  return (take_reduced ? reduced : per_unit) + " burst " + std::to_string(rule.capacity);
 }
 
 }  // namespace

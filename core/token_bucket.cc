@@ -156,7 +156,14 @@ bool make_give_back(const TokenBucket& rule, const Ticket& ticket, GiveBack* out
   if (ticket.n == 0 || (ticket.flags & Ticket::kSpent) != 0) return false;
   if (ticket.cost <= 0 || rule.capacity == 0) return false;
   if (ticket.q < 0 || ticket.q > kMaxNow * 2 || ticket.r >= ticket.n) return false;
-  out->inc = rule.cost_in_time(std::min(ticket.cost, rule.capacity));
+  // The cost may be above today's capacity. No ticket lies further ahead than two spans and now.
+  const Wide cost_units = Wide{ticket.cost} * rule.period;
+  constexpr std::int64_t kMost = kMaxNow * 2 - 1;
+  if (cost_units >= Wide{kMost} * rule.tokens) {
+    out->inc = {kMost, 0};
+  } else {
+    out->inc = rule.cost_in_time(ticket.cost);
+  }
   // Under another N the remainder is dropped: this gives at most 1 us less, never more. (The state
   // itself is then taken as 1 us later, so a reservation is found by full_at(), the same way.)
   const bool reservation = (ticket.flags & Ticket::kReservation) != 0;

@@ -34,7 +34,7 @@ struct TokenBucket {
   static RangeFault make(std::int64_t capacity, std::int64_t tokens, Micros period,
                          TokenBucket* rule, std::string* error);
 
-  // cost*P/N for 0 <= cost <= capacity.
+  // cost*P/N, for a cost that makes this less than 2^53.
   Fraction cost_in_time(std::int64_t cost) const;
 };
 
@@ -84,8 +84,7 @@ struct GiveBack {
   bool reservation = false;
 };
 
-// False when the ticket has nothing to give (empty, spent, or cost above today's capacity is cut to
-// the capacity).
+// False when the ticket has nothing to give: it is empty, spent or malformed, or the limit is 0.
 bool make_give_back(const TokenBucket& rule, const Ticket& ticket, GiveBack* out);
 
 // give = min(inc, ticket - now); full_at := max(now, full_at - give). A reservation is given back

@@ -145,7 +145,13 @@ def parse(text: str) -> Rule | None:
 
 
 def canonical(rule: Rule) -> str:
-    """Reduced numbers, the period in the largest unit that divides it, the burst always told."""
+    """The shorter of a whole count per s, min, h, d or w and the reduced numbers; the burst always."""
     unit, micros = next((u, m) for u, m in UNITS.items() if rule.period_us % m == 0)
     multiple = rule.period_us // micros
-    return f"{rule.tokens}/{multiple if multiple > 1 else ''}{unit} burst {rule.capacity}"
+    rate = f"{rule.tokens}/{multiple if multiple > 1 else ''}{unit}"
+    for unit in ("s", "min", "h", "d", "w"):
+        count = Fraction(rule.tokens * UNITS[unit], rule.period_us)
+        if count.denominator == 1 and count <= MAX_CAPACITY:
+            rate = min(f"{count}/{unit}", rate, key=len)
+            break
+    return f"{rate} burst {rule.capacity}"
