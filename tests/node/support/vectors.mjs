@@ -54,7 +54,14 @@ export async function play(trace, driver) {
   const decisions = [];
   driver.setRule(trace.rule);
   for (const [index, step] of trace.steps.entries()) {
-    const { op, key = 'k', cost = 1, max_wait_us: wait = 0, repeat = 1, every_us: every = 0 } = step;
+    const {
+      op,
+      key = 'k',
+      cost = 1,
+      max_wait_us: wait = 0,
+      repeat = 1,
+      every_us: every = 0,
+    } = step;
     if (op === 'rule') {
       driver.setNow(step.now);
       driver.setRule(step.rule);
