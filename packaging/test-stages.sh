@@ -43,7 +43,7 @@ stage_python() {
   export PYTHONPATH=$SAQIYA_ROOT/build/dev/python
   step "build the Python module" build_preset dev --target _saqiya &&
     step "stubtest" python -m mypy.stubtest --mypy-config-file pyproject.toml saqiya._saqiya &&
-    step "Python tests" run_pytest tests/python
+    step "Python tests" run_pytest tests/vectors tests/python
   unset PYTHONPATH
 }
 
