@@ -22,8 +22,8 @@ int main(int argc, char **argv) {
   for (i = 1; i <= 7; i++) {
     saqiya_limiter_check(limiter, "user:42", 7, 1, &d, NULL);
     printf("request %d: %s", i, saqiya_outcome_name(d.outcome));
-    if (d.outcome == SAQIYA_ALLOWED) printf(", %d left", (int)d.remaining);
-    if (d.outcome == SAQIYA_DENIED) printf(", again in %d us", (int)d.retry_after_us);
+    if (d.outcome == SAQIYA_ALLOWED) printf(", %lld left", (long long)d.remaining);
+    if (d.outcome == SAQIYA_DENIED) printf(", again in %lld us", (long long)d.retry_after_us);
     if (d.outcome == SAQIYA_UNAVAILABLE) printf(" (%s)", saqiya_reason_message(d.reason));
     printf("\n");
   }

@@ -1,9 +1,9 @@
 """A Flask app that lets each client make 5 requests per second, 20 at once.
 
     flask --app examples/flask_app run --port 5000
-    SAQIYA_STORE=redis://127.0.0.1:6379 flask --app examples/flask_app run
+    REDIS_URL=redis://127.0.0.1:6379 flask --app examples/flask_app run
 
-With a Redis URL in SAQIYA_STORE all processes share one limit; without, each has its own.
+With REDIS_URL all processes share one limit; without, each has its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ limiter = RateLimit(limit="5/s burst 20", name="demo")
 
 def create_app(store: str | None = None) -> Flask:
     app = Flask(__name__)
-    app.config["SAQIYA_STORE"] = store or os.environ.get("SAQIYA_STORE")
+    app.config["SAQIYA_STORE"] = store or os.environ.get("REDIS_URL")
     limiter.init_app(app)
 
     @app.get("/")
