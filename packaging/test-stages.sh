@@ -27,6 +27,13 @@ check_python() {
   ruff check . && ruff format --check . && mypy
 }
 
+# --ignore-disjoint-bases: our classes may not be combined as bases, which a stub says only by importing
+# what older type checkers do not know.
+check_stubs() {
+  python -m mypy.stubtest --mypy-config-file pyproject.toml --ignore-disjoint-bases \
+    --allowlist packaging/stubtest-allowlist.txt saqiya._saqiya
+}
+
 stage_lint() {
   step "C++ and C format" check_cpp_format || true
   step "clang-tidy" check_clang_tidy || true
@@ -42,7 +49,7 @@ stage_cpp() {
 stage_python() {
   export PYTHONPATH=$SAQIYA_ROOT/build/dev/python
   step "build the Python module" build_preset dev --target _saqiya &&
-    step "stubtest" python -m mypy.stubtest --mypy-config-file pyproject.toml saqiya._saqiya &&
+    step "stubtest" check_stubs &&
     step "Python tests" run_pytest tests/vectors tests/python
   unset PYTHONPATH
 }
