@@ -38,7 +38,8 @@ let limiterNative;
 
 class Limiter {
   #native;
-  #check; // the addon's function for this limiter; throws when the store is remote
+  #local; // decisions are made in this process: the store is here, or none is needed
+  #check; // the addon's function for this limiter; throws unless #local
   #store;
   #release;
   #closing;
@@ -54,7 +55,8 @@ class Limiter {
       release();
       throw error;
     }
-    this.#check = store.isLocal ? this.#native.check : notLocal;
+    this.#local = store.isLocal || this.#native.text === 'unlimited';
+    this.#check = this.#local ? this.#native.check : notLocal;
     this.#store = store;
     this.#release = release;
   }
@@ -77,7 +79,7 @@ class Limiter {
 
   check(key, cost = 1) {
     try {
-      if (this.#check !== notLocal) return Promise.resolve(new Decision(this.#check(key, cost), 0));
+      if (this.#local) return Promise.resolve(new Decision(this.#check(key, cost), 0));
       return storeQueue(this.#store).submit(this.#native.handle, OP_CHECK, key, cost, 0);
     } catch (error) {
       return Promise.reject(error);
@@ -90,7 +92,7 @@ class Limiter {
   }
 
   async peek(key, cost = 1) {
-    if (this.#store.isLocal) return this.peekSync(key, cost);
+    if (this.#local) return this.peekSync(key, cost);
     return storeQueue(this.#store).submit(this.#native.handle, OP_PEEK, key, cost, 0);
   }
 
@@ -100,7 +102,7 @@ class Limiter {
   }
 
   async refund(key, decision) {
-    if (this.#store.isLocal) return this.refundSync(key, decision);
+    if (this.#local) return this.refundSync(key, decision);
     return storeQueue(this.#store).refund(this.#native.handle, key, takeTicket(decision));
   }
 
@@ -110,7 +112,7 @@ class Limiter {
   }
 
   async reset(key) {
-    if (this.#store.isLocal) return this.resetSync(key);
+    if (this.#local) return this.resetSync(key);
     return storeQueue(this.#store).submit(this.#native.handle, OP_RESET, key, 0, 0);
   }
 
@@ -153,7 +155,7 @@ class Limiter {
   }
 
   #reserve(key, cost, maxWaitUs, signal) {
-    if (this.#store.isLocal) {
+    if (this.#local) {
       return new Decision(this.#native.checkWait(key, cost, maxWaitUs), 0);
     }
     const queue = storeQueue(this.#store);
@@ -174,7 +176,7 @@ class Limiter {
 
   #needLocal() {
     if (this.#closing !== undefined) throw closed('limiter');
-    if (!this.#store.isLocal) notLocal();
+    if (!this.#local) notLocal();
   }
 
   // For this package alone: the addon's object, on which HTTP answers are built.

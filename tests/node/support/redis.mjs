@@ -70,8 +70,8 @@ export class RedisServer {
   }
 }
 
-// Accepts connections and never answers.
-export async function silentServer() {
+// Accepts connections and never answers; goes with the test.
+export async function silentServer(t) {
   const sockets = new Set();
   const server = createServer((socket) => {
     sockets.add(socket);
@@ -80,13 +80,9 @@ export async function silentServer() {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  return {
-    url: `redis://127.0.0.1:${server.address().port}`,
-    connections: sockets,
-    async close() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `redis://127.0.0.1:${server.address().port}`, connections: sockets };
 }

@@ -1,0 +1,40 @@
+// Finding the native part.
+import assert from 'node:assert/strict';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { library } from './support/saqiya.mjs';
+import { run } from './support/processes.mjs';
+
+let folder;
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'saqiya-loader-'));
+  await cp(dirname(library), join(folder, 'lib'), { recursive: true });
+});
+after(() => rm(folder, { recursive: true }));
+
+const load = () => `
+  try {
+    require(${JSON.stringify(join(folder, 'lib', 'index.js'))});
+  } catch (error) {
+    console.log(error.code);
+    console.log(error.message);
+  }
+`;
+
+test('without a platform package the error names it and what to do', async () => {
+  const { stdout } = await run(load(), { bare: true, env: { SAQIYA_NATIVE_PATH: '' } });
+  assert.match(stdout, /^ERR_SAQIYA_NATIVE\n/);
+  assert.match(stdout, new RegExp(`@saqiya/${process.platform}-${process.arch}`));
+  assert.match(stdout, /optional dependencies/i);
+});
+
+test('SAQIYA_NATIVE_PATH is the only place that is tried', async () => {
+  const env = { SAQIYA_NATIVE_PATH: join(folder, 'missing.node') };
+  const { stdout } = await run(load(), { bare: true, env });
+  assert.match(stdout, /^ERR_SAQIYA_NATIVE\n/);
+  assert.match(stdout, /missing\.node/);
+  assert.doesNotMatch(stdout, /@saqiya/);
+});
