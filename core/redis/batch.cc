@@ -163,15 +163,32 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   return count;
 }
 
-BatchReply::BatchReply(const Reply& reply) : reply_(reply) {
+BatchReply::BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_t first,
+                       std::uint64_t last)
+    : reply_(reply) {
   const std::span<const ReplyItem> items = reply.items();
   if (items[0].kind != ReplyItem::kArray || items.size() < 2) return;
   if (items[1].kind != ReplyItem::kInteger || items[1].number < 0 || items[1].number > kMaxNow) {
     return;
   }
   now_ = items[1].number;
-  at_ = 2;
-  valid_ = true;
+  valid_ = fits(calls, first, last);
+}
+
+// Counted before the first answer is given: one reply that is not ours must not decide anything.
+bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last) const {
+  const std::span<const ReplyItem> items = reply_.items();
+  std::size_t at = at_;
+  for (std::uint64_t seq = first; seq != last; ++seq) {
+    const Call& call = calls.at(seq);
+    if (call.state != Call::State::kSent && call.state != Call::State::kSwallowed) continue;
+    if (at >= items.size()) return false;
+    const std::size_t parts = call.wire == Op::kReset ? 1
+                              : call.wire == Op::kRefund ? (units(call) > 1 ? 3 : 2)
+                                                         : (units(call) > 1 ? 2 : 1);
+    at += items[at].kind == ReplyItem::kError ? 1 : parts;
+  }
+  return at == items.size();
 }
 
 bool BatchReply::take_number(std::int64_t* number) {

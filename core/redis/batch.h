@@ -86,23 +86,22 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
 // Reads the results of a batch one after another, as the requests come.
 class BatchReply {
  public:
-  // False when this is no reply to a batch.
-  explicit BatchReply(const Reply& reply);
+  BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_t first, std::uint64_t last);
+  // False when this is no reply to those requests: too much, too little, or something else.
   bool is_valid() const { return valid_; }
-  // The answer to the next request; *answer must be default. An error of the request is an unavailable decision. From the
-  // first result on that makes no sense the batch is no longer valid.
+  // The answer to the next request; *answer must be default. An error of the request is an
+  // unavailable decision, and so is a result out of range, from which on the batch is not valid.
   void next(const Call& call, Answer* answer);
-  // True when nothing is left over, as it must be in the end.
-  bool at_end() const { return at_ == reply_.items().size(); }
   // Some result said that this server will not do (a replica).
   bool must_leave() const { return must_leave_; }
 
  private:
+  bool fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last) const;
   bool take_number(std::int64_t* number);
   bool take_fraction(std::uint32_t n, Fraction* fraction);
 
   const Reply& reply_;
-  std::size_t at_ = 1;
+  std::size_t at_ = 2;  // behind the array's head and now
   std::int64_t now_ = 0;
   bool valid_ = false;
   bool must_leave_ = false;

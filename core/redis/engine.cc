@@ -309,7 +309,7 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     }
     return true;
   }
-  BatchReply results(reply);
+  BatchReply results(reply, calls_, batch.first, batch.last);
   if (!results.is_valid()) return false;
   sent_.pop_front();
   for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
@@ -328,7 +328,7 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     good_ = true;
     failures_ = 0;
   }
-  return results.is_valid() && results.at_end();
+  return results.is_valid();
 }
 
 void Engine::end_batch(const Batch& batch, Reason reason) {
