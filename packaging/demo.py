@@ -46,28 +46,33 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait_for(port: int, what: str, process: subprocess.Popen[bytes]) -> None:
+def listens(port: int, process: subprocess.Popen[bytes]) -> bool:
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            sys.exit(f"{what} ended with status {process.returncode}")
+    while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+            return True
         time.sleep(0.05)
-    sys.exit(f"{what} did not begin to listen")
+    return False
 
 
 @contextlib.contextmanager
-def running(what: str, port: int, command: list[str], **options: object) -> Iterator[None]:
-    log = tempfile.TemporaryFile()
-    process = subprocess.Popen(command, stdout=log, stderr=log, **options)  # type: ignore[call-overload]
-    try:
-        wait_for(port, what, process)
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)
-        log.close()
+def running(
+    what: str,
+    port: int,
+    command: list[str],
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Iterator[None]:
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=cwd)
+        try:
+            if not listens(port, process):
+                log.seek(0)
+                sys.exit(f"{what} did not start:\n{log.read().decode(errors='replace')}")
+            yield
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
 @contextlib.contextmanager
@@ -130,7 +135,9 @@ def told(answer: Answer, number: int) -> str:
 
 def show(title: str, answers: list[Answer]) -> None:
     print(f"\n{title}\n")
-    print("    #  app      status  Retry-     X-RateLimit-             RateLimit           RateLimit-Policy")
+    print(
+        "    #  app      status  Retry-     X-RateLimit-             RateLimit           RateLimit-Policy"
+    )
     print("                        After      Limit  Remaining  Reset")
     last_allowed = max((i for i, a in enumerate(answers) if a.status == 200), default=0)
     shown = {0, 1, last_allowed - 1, last_allowed, last_allowed + 1, len(answers) - 1}
