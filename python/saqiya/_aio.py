@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import get_running_loop
 from collections.abc import Iterable
+from time import monotonic
 
 from saqiya._limiter import Limiter
 from saqiya._policy import Policy
@@ -14,6 +15,12 @@ from saqiya._store import Store
 from saqiya._units import Seconds, wait_micros
 
 _CHUNK = 4_096  # keys of one check_many that are on their way at once
+
+
+async def _sleep_until(when: float) -> None:
+    """Never ends early: timers of some loops are rounded to milliseconds."""
+    while (left := when - monotonic()) > 0:
+        await asyncio.sleep(max(left, 0.001))
 
 
 class AsyncLimiter:
@@ -70,7 +77,7 @@ class AsyncLimiter:
         decision = await self._reserve(key, cost, wait_micros(timeout))
         if decision and decision.delay_us > 0:
             try:
-                await asyncio.sleep(decision.delay)
+                await _sleep_until(monotonic() + decision.delay)
             except BaseException:
                 self._give_back(key, decision)
                 raise

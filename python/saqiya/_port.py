@@ -8,8 +8,9 @@ holds its loop weakly and the loop holds it weakly, so each may go first.
 from __future__ import annotations
 
 import asyncio
+import math
 import weakref
-from asyncio import AbstractEventLoop, Future, TimerHandle
+from asyncio import AbstractEventLoop, Future
 from contextlib import suppress
 
 from saqiya import _saqiya
@@ -26,7 +27,6 @@ class Port:
         "_channel",
         "_fd",
         "_scheduled",
-        "_timer",
         "_timer_when",
         "loop",
     )
@@ -36,8 +36,9 @@ class Port:
         self._channel = channel
         self._fd = channel.fileno()
         self._scheduled = False
-        self._timer: TimerHandle | None = None
-        self._timer_when = 0.0
+        # When the timer that counts will fire. Its handle would keep the loop, so it is not kept:
+        # a timer is never cancelled, and one that has been overtaken does nothing.
+        self._timer_when = math.inf
         # A loop that goes without being closed takes the sockets along.
         self.loop = weakref.ref(loop, lambda _loop: channel.close())
         loop.add_reader(self._fd, _readable, weakref.ref(self))
@@ -101,9 +102,10 @@ class Port:
         self._scheduled = False
         self.process()
 
-    def _timed_out(self) -> None:
-        self._timer = None
-        self.process()
+    def _timed_out(self, when: float) -> None:
+        if when == self._timer_when:
+            self._timer_when = math.inf
+            self.process()
 
     def process(self) -> None:
         timeout_us = self._channel.process()
@@ -111,13 +113,9 @@ class Port:
         if timeout_us < 0 or loop is None:
             return
         when = loop.time() + timeout_us / 1e6
-        if self._timer is not None:
-            # A timer that comes sooner will set the next one when it has fired.
-            if self._timer_when <= when:
-                return
-            self._timer.cancel()
-        self._timer_when = when
-        self._timer = loop.call_at(when, _due, weakref.ref(self))
+        if when < self._timer_when:  # else the timer that comes sooner will set the next one
+            self._timer_when = when
+            loop.call_at(when, _due, weakref.ref(self), when)
 
     def __del__(self) -> None:
         # The descriptor must leave the loop's selector before it is closed: its number may be
@@ -130,10 +128,10 @@ class Port:
         if loop is None or loop.is_closed():
             channel.close()
         elif asyncio._get_running_loop() is loop:
-            _retire(loop, fd, channel, self._timer)
+            _retire(loop, fd, channel)
         else:
             with suppress(RuntimeError):  # closed meanwhile
-                loop.call_soon_threadsafe(_retire, loop, fd, channel, self._timer)
+                loop.call_soon_threadsafe(_retire, loop, fd, channel)
 
 
 def _readable(reference: weakref.ref[Port]) -> None:
@@ -142,18 +140,14 @@ def _readable(reference: weakref.ref[Port]) -> None:
         port.process()
 
 
-def _due(reference: weakref.ref[Port]) -> None:
+def _due(reference: weakref.ref[Port], when: float) -> None:
     port = reference()
     if port is not None:
-        port._timed_out()
+        port._timed_out(when)
 
 
-def _retire(
-    loop: AbstractEventLoop, fd: int, channel: _saqiya.Channel, timer: TimerHandle | None
-) -> None:
+def _retire(loop: AbstractEventLoop, fd: int, channel: _saqiya.Channel) -> None:
     loop.remove_reader(fd)
-    if timer is not None:
-        timer.cancel()
     channel.close()
 
 

@@ -101,6 +101,20 @@ py::object make_error_type() {
   return py::reinterpret_steal<py::object>(type);
 }
 
+// The names that decisions and errors give out; being interned already makes them cheap to get.
+py::list intern_names() {
+  py::list names;
+  const auto add = [&names](const char* name) {
+    PyObject* text = PyUnicode_InternFromString(name);
+    if (text == nullptr) throw py::error_already_set();
+    names.append(py::reinterpret_steal<py::object>(text));
+  };
+  for (int i = SAQIYA_NONE; i <= SAQIYA_UNAVAILABLE; ++i) add(saqiya_outcome_name(i));
+  for (int i = SAQIYA_REASON_NONE; i <= SAQIYA_REASON_CANCELLED; ++i) add(saqiya_reason_name(i));
+  for (int i = SAQIYA_OK; i <= SAQIYA_INTERNAL; ++i) add(saqiya_status_name(i));
+  return names;
+}
+
 // Owned by a capsule that the raw types share; the references inside are never given back, since
 // the types live as long as the interpreter.
 ModuleState* make_state(py::module_& module, const py::object& error_type) {
@@ -111,6 +125,7 @@ ModuleState* make_state(py::module_& module, const py::object& error_type) {
   if (state->set_result_name == nullptr || state->asyncio_name == nullptr) {
     throw py::error_already_set();
   }
+  state->interned_names = intern_names().release().ptr();
   py::capsule capsule(state.get(), kStateCapsule, [](PyObject* owner) {
     delete static_cast<ModuleState*>(PyCapsule_GetPointer(owner, kStateCapsule));
   });
@@ -137,12 +152,8 @@ void add_names(py::module_& module, ModuleState* state) {
 }  // namespace
 }  // namespace saqiya::python
 
-#if PYBIND11_VERSION_HEX >= 0x03000000
-PYBIND11_MODULE(_saqiya, module, py::mod_gil_not_used(),
+PYBIND11_MODULE(saqiya_module, module, py::mod_gil_not_used(),
                 py::multiple_interpreters::per_interpreter_gil()) {
-#else
-PYBIND11_MODULE(_saqiya, module) {
-#endif
   using namespace saqiya::python;
   module.doc() = "The native half of saqiya. Use the package saqiya instead.";
   ModuleState* state = make_state(module, make_error_type());
@@ -159,4 +170,16 @@ PYBIND11_MODULE(_saqiya, module) {
   });
   add_clock(module);
   add_store(module);
+}
+
+// The entry point, in front of pybind11's: before Python 3.12 pybind11 waits for ever when a
+// subinterpreter imports a module, so there the import fails instead.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__saqiya() {
+#if PY_VERSION_HEX < 0x030C0000
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError, "saqiya works in subinterpreters from Python 3.12 on");
+    return nullptr;
+  }
+#endif
+  return PyInit_saqiya_module();
 }

@@ -103,7 +103,7 @@ def test_1000_coroutines_get_exactly_the_capacity(make_store: StoreMaker, run: R
 
 def test_checks_of_one_turn_travel_together(redis: RedisServer, run: Runner) -> None:
     store = remote(redis)
-    limiter = AsyncLimiter("1/h burst 1000000", store=store)
+    limiter = AsyncLimiter("1/min burst 1000000", store=store)
 
     async def main() -> None:
         await asyncio.gather(*(limiter.check(f"k{i % 100}") for i in range(10_000)))
@@ -117,7 +117,7 @@ def test_checks_of_one_turn_travel_together(redis: RedisServer, run: Runner) -> 
 
 def test_many_more_than_the_queue_holds(redis: RedisServer) -> None:
     async def main() -> list[Any]:
-        limiter = AsyncLimiter("1/h burst 1000000", store=remote(redis))
+        limiter = AsyncLimiter("1/min burst 1000000", store=remote(redis))
         decisions = await asyncio.gather(*(limiter.check("k") for _ in range(70_000)))
         assert len(await limiter.check_many(["k"] * 10_000)) == 10_000
         return list(decisions)
@@ -252,14 +252,18 @@ def test_cancelling_at_any_moment_loses_nothing(make_store: StoreMaker, run: Run
 def test_cancelling_a_batch_gives_all_of_it_back(redis: RedisServer, run: Runner) -> None:
     async def main() -> None:
         limiter = AsyncLimiter("1/h burst 1000", store=remote(redis))
+        kept = 0
         for turns in range(6):
             task = asyncio.create_task(limiter.check_many(["k"] * 100))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        await until(lambda: limiter.peek("k"), 1_000)
+            if task.cancel():
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            else:  # it was as fast as that
+                kept += len(await task)
+        assert kept < 600
+        await until(lambda: limiter.peek("k"), 1_000 - kept)
 
     run(main())
 

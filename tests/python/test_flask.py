@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ def make_app(**config: Any) -> Flask:
 
 
 def codes(client: FlaskClient, path: str, times: int, **options: Any) -> list[int]:
-    return [client.open(path, **options).status_code for _ in range(times)]
+    answers = []
+    for _ in range(times):
+        with closing(client.open(path, **options)) as answer:
+            answers.append(answer.status_code)
+    return answers
 
 
 def test_a_burst_is_answered_20_times() -> None:

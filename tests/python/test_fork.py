@@ -91,8 +91,8 @@ def test_answers_do_not_mix(redis: RedisServer) -> None:
 
 
 def test_forks_while_threads_hammer(redis: RedisServer) -> None:
-    local = Limiter("1/h burst 1000000")
-    remote = Limiter("1/h burst 1000000", store=Store(redis.url, deadline=10))
+    local = Limiter("1/min burst 1000000")
+    remote = Limiter("1/min burst 1000000", store=Store(redis.url, deadline=10))
     stop = threading.Event()
 
     def hammer() -> None:

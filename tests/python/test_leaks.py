@@ -1,0 +1,164 @@
+"""Nothing is kept that was given up: objects, memory, descriptors."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import tracemalloc
+import weakref
+from collections.abc import Callable
+
+import pytest
+from conftest import StoreMaker
+
+from saqiya import AsyncLimiter, Decision, Limiter, SaqiyaError, Store, TokenBucket
+from support.redis_server import RedisServer
+
+PER_CALL = 16  # bytes; less than the smallest object
+
+
+def growth(work: Callable[[], object], times: int = 300) -> float:
+    """Bytes per call that Python keeps; the least of some rounds, since tables grow at times.
+
+    `times` must be large beside what Python's free lists keep, some ten thousand bytes.
+    """
+    for _ in range(50):
+        work()
+    rounds = []
+    for _ in range(3):
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(times):
+                work()
+            gc.collect()
+            rounds.append((tracemalloc.get_traced_memory()[0] - before) / times)
+        finally:
+            tracemalloc.stop()
+    return min(rounds)
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def use_everything(limiter: Limiter) -> None:
+    decision = limiter.check("k", 1)
+    limiter.refund("k", decision)
+    for made in (limiter.peek("k", cost=2), limiter.reserve("k", 1, 10), limiter.reset("k")):
+        hash(made), repr(made), made.outcome, made.reason, made.retry_after, made == decision
+        made.__reduce__()
+    limiter.check_many(["a", b"b", "\u0627"], 1)
+    limiter.http_headers(decision), limiter.http_body(decision), limiter.http_status(decision)
+    Decision("unavailable", "timeout")
+    _ = limiter.text, limiter.name, limiter.is_local, limiter.store.stats(), repr(limiter)
+
+
+def make_mistakes(limiter: Limiter) -> None:
+    for call in (
+        lambda: limiter.check("k", -1),
+        lambda: limiter.check("k", "x"),  # type: ignore[arg-type]
+        lambda: limiter.check(5),  # type: ignore[arg-type]
+        lambda: limiter.check("\ud800"),
+        lambda: limiter.check_many(["a", 5]),  # type: ignore[list-item]
+        lambda: limiter.refund("k", None),  # type: ignore[arg-type]
+        lambda: Limiter("5 per moon"),
+        lambda: Limiter(TokenBucket(-1, 1, 1)),
+        lambda: Store("what://"),
+        lambda: Decision("perhaps"),
+    ):
+        with pytest.raises((SaqiyaError, TypeError, ValueError)):
+            call()
+
+
+def test_calls_leak_no_objects(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    limiter = Limiter("1000/h", store=store)
+    assert growth(lambda: use_everything(limiter)) < PER_CALL
+    assert growth(lambda: make_mistakes(limiter), 4_000) < PER_CALL
+
+
+def test_references_are_counted() -> None:
+    limiter = Limiter("1000/h")
+    key, cost = "k" * 100, 10**15
+    decision_type, decision = sys.getrefcount(Decision), limiter.check(key)
+    before = [sys.getrefcount(x) for x in (key, cost, None, decision, "check")]
+    for _ in range(1_000):
+        limiter.check(key, cost)
+        limiter.check_many([key], cost)
+        limiter.refund(key, decision)
+    after = [sys.getrefcount(x) for x in (key, cost, None, decision, "check")]
+    assert all(abs(a - b) < 50 for a, b in zip(after, before))
+    assert sys.getrefcount(Decision) - decision_type < 50
+
+
+def test_limiters_and_stores_free_their_memory() -> None:
+    def work() -> None:
+        store = Store()
+        limiter = Limiter("1000/h", store=store, name="n")
+        limiter.check_many([str(i) for i in range(20)])
+        AsyncLimiter("5/s", store=store)
+
+    assert growth(work) < PER_CALL
+    for _ in range(200):
+        work()
+    before = resident_bytes()
+    for _ in range(2_000):
+        work()
+    assert resident_bytes() - before < 20_000_000
+
+
+def test_objects_go_when_nobody_holds_them() -> None:
+    store = Store()
+    limiter = Limiter("5/s", store=store)
+    references = [weakref.ref(store), weakref.ref(limiter)]
+    del store
+    assert references[0]() is not None
+    assert limiter.check("k")
+    del limiter
+    assert [reference() for reference in references] == [None, None]
+
+
+def test_descriptors_are_closed(redis: RedisServer) -> None:
+    def count() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    async def use_async(store: Store) -> None:
+        limiter = AsyncLimiter("5/s", store=store)
+        await asyncio.gather(*(limiter.check("k") for _ in range(20)))
+
+    def work() -> None:
+        store = Store(redis.url, deadline=10)
+        assert Limiter("5/s", store=store).check("k").outcome != "unavailable"
+        asyncio.run(use_async(store))
+
+    work()
+    before = count()
+    for _ in range(20):
+        work()
+    assert count() <= before
+
+
+def test_awaited_calls_leak_no_objects(redis: RedisServer) -> None:
+    store = Store(redis.url, deadline=10)
+    limiter = AsyncLimiter("1000/h", store=store)
+
+    async def once() -> None:
+        decisions = await asyncio.gather(*(limiter.check("k") for _ in range(20)))
+        await limiter.refund("k", decisions[0])
+        await limiter.check_many(["a", "b"])
+        task = asyncio.create_task(limiter.check("k"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    loop = asyncio.new_event_loop()
+    try:
+        assert growth(lambda: loop.run_until_complete(once())) < PER_CALL
+    finally:
+        loop.close()
