@@ -50,7 +50,8 @@ stage_python() {
   export PYTHONPATH=$SAQIYA_ROOT/build/dev/python
   step "build the Python module" build_preset dev --target _saqiya &&
     step "stubtest" check_stubs &&
-    step "Python tests" run_pytest tests/vectors tests/python
+    step "vectors" run_pytest tests/vectors &&
+    step "Python tests" run_pytest tests/python
   unset PYTHONPATH
 }
 
