@@ -58,10 +58,10 @@ Client::Client(const std::string& socket_path)
   if (context_ == nullptr || context_->err != 0) throw std::runtime_error("cannot connect");
 }
 
-Value Client::operator()(std::initializer_list<std::string_view> words) {
+Value Client::operator()(const std::vector<std::string>& words) {
   std::vector<const char*> text;
   std::vector<std::size_t> sizes;
-  for (const std::string_view word : words) {
+  for (const std::string& word : words) {
     text.push_back(word.data());
     sizes.push_back(word.size());
   }

@@ -26,7 +26,10 @@ struct Value {
 class Client {
  public:
   explicit Client(const std::string& socket_path);
-  Value operator()(std::initializer_list<std::string_view> words);
+  Value operator()(std::initializer_list<std::string_view> words) {
+    return (*this)(std::vector<std::string>(words.begin(), words.end()));
+  }
+  Value operator()(const std::vector<std::string>& words);
   std::string text(std::initializer_list<std::string_view> words) { return (*this)(words).text; }
   std::int64_t number(std::initializer_list<std::string_view> words) {
     return (*this)(words).number;
