@@ -33,8 +33,8 @@ class Decision {
   #ticketOrigin;
   #ticketCost;
 
-  constructor(outcome, at) {
-    this.#outcome = outcome;
+  constructor(at) {
+    this.#outcome = records[at];
     this.#reason = records[at + record.REASON];
     this.#limit = records[at + record.LIMIT];
     this.#remaining = records[at + record.REMAINING];
@@ -92,8 +92,9 @@ class Decision {
   static {
     unavailable = (reason) => {
       records.fill(0, 0, record.STRIDE);
+      records[record.OUTCOME] = UNAVAILABLE;
       records[record.REASON] = reason;
-      return new Decision(UNAVAILABLE, 0);
+      return new Decision(0);
     };
 
     // Writes the numbers back to record 0, for the addon's HTTP functions.

@@ -31,7 +31,8 @@ class HttpAnswers {
 
   // Decides in this process and writes the fields.
   check(key, cost, res) {
-    const decision = new Decision(this.#native.checkHttp(key, cost), 0);
+    this.#native.checkHttp(key, cost);
+    const decision = new Decision(0);
     this.#writeFields(decision, res);
     return decision;
   }

@@ -73,14 +73,23 @@ class Limiter {
     return this.#store;
   }
 
-  checkSync(key, cost = 1) {
-    return new Decision(this.#check(key, cost), 0);
+  checkSync(key, cost) {
+    if (cost === undefined) this.#check(key);
+    else this.#check(key, cost);
+    return new Decision(0);
   }
 
-  check(key, cost = 1) {
+  check(key, cost) {
     try {
-      if (this.#local) return Promise.resolve(new Decision(this.#check(key, cost), 0));
-      return storeQueue(this.#store).submit(this.#native.handle, OP_CHECK, key, cost, 0);
+      if (this.#local) return Promise.resolve(this.checkSync(key, cost));
+      const { handle } = this.#native;
+      return storeQueue(this.#store).submit(
+        handle,
+        OP_CHECK,
+        key,
+        cost === undefined ? 1 : cost,
+        0,
+      );
     } catch (error) {
       return Promise.reject(error);
     }
@@ -88,7 +97,8 @@ class Limiter {
 
   peekSync(key, cost = 1) {
     this.#needLocal();
-    return new Decision(this.#native.peek(key, cost), 0);
+    this.#native.peek(key, cost);
+    return new Decision(0);
   }
 
   async peek(key, cost = 1) {
@@ -98,7 +108,8 @@ class Limiter {
 
   refundSync(key, decision) {
     this.#needLocal();
-    return new Decision(this.#native.refund(key, ...takeTicket(decision)), 0);
+    this.#native.refund(key, ...takeTicket(decision));
+    return new Decision(0);
   }
 
   async refund(key, decision) {
@@ -108,7 +119,8 @@ class Limiter {
 
   resetSync(key) {
     this.#needLocal();
-    return new Decision(this.#native.reset(key), 0);
+    this.#native.reset(key);
+    return new Decision(0);
   }
 
   async reset(key) {
@@ -129,7 +141,8 @@ class Limiter {
     checkNames(options, RESERVE_OPTIONS, 'reserve');
     const { cost = 1, timeout = Infinity } = options;
     this.#needLocal();
-    return new Decision(this.#native.checkWait(key, cost, waitMicros(timeout, 'timeout')), 0);
+    this.#native.checkWait(key, cost, waitMicros(timeout, 'timeout'));
+    return new Decision(0);
   }
 
   async reserve(key, options = {}) {
@@ -156,7 +169,8 @@ class Limiter {
 
   #reserve(key, cost, maxWaitUs, signal) {
     if (this.#local) {
-      return new Decision(this.#native.checkWait(key, cost, maxWaitUs), 0);
+      this.#native.checkWait(key, cost, maxWaitUs);
+      return new Decision(0);
     }
     const queue = storeQueue(this.#store);
     const args = [this.#native.handle, OP_CHECK, key, cost, maxWaitUs];

@@ -92,7 +92,7 @@ class Queue {
       const resolve = resolvers[slot];
       resolvers[slot] = undefined;
       free.push(slot);
-      resolve(new Decision(records[at], at));
+      resolve(new Decision(at));
     }
   }
 }

@@ -16,12 +16,12 @@ template <std::size_t N>
 struct Arguments {
   // Missing arguments are undefined.
   Arguments(napi_env env, napi_callback_info info) {
-    std::size_t count = N;
     napi_get_cb_info(env, info, &count, value, nullptr, &data);
   }
 
   napi_value value[N];
-  void* data;  // what the function was created with
+  std::size_t count = N;  // how many were passed; more than N is possible
+  void* data;             // what the function was created with
 };
 
 // A key's bytes: borrowed from the Uint8Array, or made here (long ones: in the scratch buffer), so

@@ -11,13 +11,12 @@ Limiter* open_limiter(void* data) {
   return nullptr;
 }
 
+// Returns undefined, which costs nothing: the decision is in record 0.
 napi_value answer(Environment& environment, int status, const saqiya_decision& decision,
                   const saqiya_ticket& ticket) {
   if (status != SAQIYA_OK) return environment.raise_status(status);
   environment.write(0, decision, ticket);
-  napi_value outcome = nullptr;
-  napi_create_int32(environment.env(), decision.outcome, &outcome);
-  return outcome;
+  return nullptr;
 }
 
 int write_http(Environment& environment, const Limiter& limiter, const saqiya_decision& decision) {
@@ -31,7 +30,7 @@ int write_http(Environment& environment, const Limiter& limiter, const saqiya_de
   return status;
 }
 
-// The hot path.
+// The hot path. Without a cost it is 1.
 template <bool Http>
 napi_value check(napi_env env, napi_callback_info info) {
   Arguments<2> arguments(env, info);
@@ -39,9 +38,9 @@ napi_value check(napi_env env, napi_callback_info info) {
   if (limiter == nullptr) return nullptr;
   Environment& environment = limiter->environment();
   Key key;
-  std::int64_t cost = 0;
+  std::int64_t cost = 1;
   if (!read_key(environment, arguments.value[0], &key) ||
-      !read_cost(environment, arguments.value[1], &cost)) {
+      (arguments.count > 1 && !read_cost(environment, arguments.value[1], &cost))) {
     return nullptr;
   }
   saqiya_decision decision;

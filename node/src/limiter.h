@@ -35,10 +35,10 @@ class Limiter final : public Counted {
 };
 
 // createLimiter(store, text | [capacity, tokens, period_us], name | undefined, deadlineUs) =>
-//   { handle, text, name, httpPolicy, httpItem, check(key, cost), checkHttp(key, cost),
+//   { handle, text, name, httpPolicy, httpItem, check(key[, cost]), checkHttp(key, cost),
 //     checkWait(key, cost, maxWaitUs), peek(key, cost), refund(key, q, r, origin, cost),
 //     reset(key), http(), httpFields(flags), httpBody(), close() }
-// The decision calls return the outcome and write record 0; the http calls read it.
+// The decision calls write record 0; the http calls read it.
 napi_value create_limiter(napi_env env, napi_callback_info info);
 
 }  // namespace saqiya::node
