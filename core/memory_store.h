@@ -1,5 +1,5 @@
-// The store in this process. No timer, no thread: dead entries are reclaimed a few at a time as new
-// ones come, and a shard is swept before it grows.
+// The store in this process. No timer, no thread: a shard is swept of dead entries before it grows,
+// and when as many new ones came as it held.
 #pragma once
 
 #include <atomic>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,8 +15,12 @@ namespace {
 constexpr std::size_t kMaxShards = 1536;
 constexpr std::size_t kKeysPerShard = 64;  // at the least, when max_keys is small
 
-// Entries looked at for each one that is added, and for each sixteenth that comes back to life.
-constexpr int kStepsOfInsert = 2;
+// A shard is swept when as many entries were added as the last sweep left, so that there are never
+// more dead than living ones for long, at the price of two looks an insertion. (Looking at the
+// neighbours of what is added instead misses the dead that lie behind living ones: they pile up.)
+constexpr std::uint32_t kFewestInserts = 16;
+
+// Entries looked at for each sixteenth that comes back to life.
 constexpr int kStepsOfRevival = 32;
 
 std::size_t shards_for(std::uint64_t max_keys) {
@@ -35,6 +40,9 @@ std::size_t thread_number() {
   thread_local const std::size_t number = count.fetch_add(1, std::memory_order_relaxed);
   return number;
 }
+
+// Slots below which a shard is not worth shrinking.
+constexpr std::size_t kShrinkFrom = 64;
 
 bool is_full(const BucketState& state, Micros now) {
   return state.q < now || (state.q == now && state.r == 0);
@@ -86,15 +94,33 @@ void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& st
   Map& map = shard.map;
   if (map.size() >= shard.bound || map.size() >= growth_limit(map.capacity())) {
     make_room(shard, now);
+  } else if (shard.inserts_left == 0) {
+    sweep(shard, now);
+    shrink(map);
   }
-  reclaim_after(map, map.insert({key, state}).first, now, kStepsOfInsert);
+  map.insert({key, state});
+  if (shard.inserts_left != 0) --shard.inserts_left;
 }
 
 void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now, int steps) {
   ++at;
+  bool found = false;
   for (int i = 0; i < steps && at != map.end(); ++i) {
     const auto candidate = at++;
-    if (is_full(candidate->state, now)) map.erase(candidate);
+    if (!is_full(candidate->state, now)) continue;
+    map.erase(candidate);
+    found = true;
+  }
+  if (found) shrink(map);
+}
+
+// A crowd that has left gives its memory back. This takes memory first; when there is none, what
+// the caller wanted is done all the same.
+void MemoryTable::shrink(Map& map) {
+  if (map.capacity() < kShrinkFrom || map.size() * 8 >= map.capacity()) return;
+  try {
+    map.rehash(0);
+  } catch (const std::bad_alloc&) {
   }
 }
 
@@ -105,12 +131,18 @@ void MemoryTable::reclaim_around(std::uint32_t shard, const Hash128& key, Micros
   if (it != map.end()) reclaim_after(map, it, now, kStepsOfRevival);
 }
 
-void MemoryTable::make_room(Shard& shard, Micros now) {
+void MemoryTable::sweep(Shard& shard, Micros now) {
   Map& map = shard.map;
   for (auto it = map.begin(); it != map.end();) {
     const auto candidate = it++;
     if (is_full(candidate->state, now)) map.erase(candidate);
   }
+  shard.inserts_left = std::max(kFewestInserts, static_cast<std::uint32_t>(map.size()));
+}
+
+void MemoryTable::make_room(Shard& shard, Micros now) {
+  Map& map = shard.map;
+  sweep(shard, now);
   if (map.size() >= shard.bound) evict(shard);
   const std::size_t limit = growth_limit(map.capacity());
   if (map.size() * 8 > limit * 7) {

@@ -72,7 +72,8 @@ class MemoryTable {
 
   struct alignas(64) Shard {
     mutable Lock lock;
-    std::uint32_t bound = 0;  // entries this shard may hold
+    std::uint32_t bound = 0;         // entries this shard may hold
+    std::uint32_t inserts_left = 0;  // until the next sweep
     Map map;
   };
 
@@ -125,8 +126,10 @@ class MemoryTable {
   static void change(BucketState* entry, Apply&& apply);
 
   static void reclaim_after(Map& map, Map::iterator at, Micros now, int steps);
+  static void shrink(Map& map);
   void insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now);
   void reclaim_around(std::uint32_t shard, const Hash128& key, Micros now);
+  static void sweep(Shard& shard, Micros now);
   void make_room(Shard& shard, Micros now);
   void evict(Shard& shard);
 
