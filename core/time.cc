@@ -13,6 +13,15 @@ Micros read(clockid_t id) {
 
 bool in_range(Micros now) { return now >= 0 && now <= kMaxNow; }
 
+// Adds, unless the sum leaves the range. Nothing is lost between threads.
+bool add(std::atomic<Micros>& reading, Micros by) {
+  Micros now = reading.load(std::memory_order_acquire);
+  while (in_range(now + by)) {
+    if (reading.compare_exchange_weak(now, now + by, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Micros system_monotonic() { return read(CLOCK_MONOTONIC); }
@@ -33,12 +42,10 @@ bool ManualClock::set_wall(Micros wall) {
 
 bool ManualClock::advance(Micros by) {
   if (by < -kMaxNow || by > kMaxNow) return false;
-  const Micros monotonic = monotonic_.load(std::memory_order_acquire) + by;
-  const Micros wall = wall_.load(std::memory_order_acquire) + by;
-  if (!in_range(monotonic) || !in_range(wall)) return false;
-  monotonic_.store(monotonic, std::memory_order_release);
-  wall_.store(wall, std::memory_order_release);
-  return true;
+  if (!in_range(wall_.load(std::memory_order_acquire) + by) || !add(monotonic_, by)) return false;
+  if (add(wall_, by)) return true;
+  monotonic_.fetch_sub(by, std::memory_order_acq_rel);  // another thread has moved the wall reading
+  return false;
 }
 
 }  // namespace saqiya
