@@ -30,6 +30,9 @@ constexpr std::array<Unit, 7> kUnits = {{
 constexpr std::size_t kSecond = 4;
 static_assert(kUnits[kSecond].micros == kMicrosPerSecond);
 
+constexpr char kPeriodTooLong[] =
+    "the period must be at most 1125899906842624 us (2^50, 35.7 years)";
+
 constexpr std::array<std::string_view, 5> kLaterAlgorithms = {
     "fixed-window", "sliding-window", "sliding-log", "calendar", "concurrency"};
 
@@ -114,14 +117,17 @@ class Parser {
     const std::size_t start = at_;
     Wide numerator = 1;
     Wide denominator = 1;
-    if (digits(&numerator) && !at_end() && text_[at_] == '.') {
+    constexpr Wide kTooMuch = std::numeric_limits<std::int64_t>::max();
+    const bool has_number = digits(&numerator);
+    if (numerator > kTooMuch) return fail(start, kPeriodTooLong);
+    if (has_number && !at_end() && text_[at_] == '.') {
       ++at_;
       if (at_end() || !is_digit(text_[at_])) return fail(at_, "expected digits after the point");
       for (; !at_end() && is_digit(text_[at_]); ++at_) {
         if (denominator >= 1'000'000'000'000'000) {
           return fail(start, "the period has too many decimals");
         }
-        if (numerator < (Wide{1} << 100)) numerator = numerator * 10 + (text_[at_] - '0');
+        numerator = numerator * 10 + (text_[at_] - '0');  // below 2^113
         denominator *= 10;
       }
     }
@@ -140,10 +146,7 @@ class Parser {
       return fail(unit_at, "expected a unit: us, ms, s, min, h, d or w");
     }
     skip(name.size());
-    constexpr Wide kTooMuch = std::numeric_limits<std::int64_t>::max();
-    if (numerator > kTooMuch * denominator / unit->micros) {
-      return fail(start, "the period must be at most 1125899906842624 us (2^50, 35.7 years)");
-    }
+    if (numerator > kTooMuch * denominator / unit->micros) return fail(start, kPeriodTooLong);
     numerator *= unit->micros;
     if (numerator % denominator != 0) {
       return fail(start, "the period must be a whole number of microseconds");
@@ -274,7 +277,7 @@ bool make_policy(std::int64_t capacity, std::int64_t tokens, Micros period, Poli
   Policy made;
   if (TokenBucket::make(capacity, tokens, period, &made.bucket, &error->message) !=
       RangeFault::kNone) {
-    error->position = 0;
+    error->position = PolicyError::kNowhere;
     return false;
   }
   made.text = canonical_text(made.bucket);

@@ -17,7 +17,9 @@ struct Policy {
 };
 
 struct PolicyError {
-  std::size_t position = 0;  // byte offset in the text of what could not be read
+  static constexpr auto kNowhere = static_cast<std::size_t>(-1);
+
+  std::size_t position = kNowhere;  // byte offset in the text of what could not be read
   std::string message;
 };
 
@@ -25,7 +27,7 @@ struct PolicyError {
 //   [token-bucket: | leaky-bucket:] COUNT (/ | per) [NUMBER] UNIT [burst COUNT]
 bool parse_policy(std::string_view text, Policy* policy, PolicyError* error);
 
-// From numbers. position in *error stays 0.
+// From numbers: an error has no position.
 bool make_policy(std::int64_t capacity, std::int64_t tokens, Micros period, Policy* policy,
                  PolicyError* error);
 
