@@ -30,9 +30,9 @@ void append_field(std::string_view name, std::string_view value, std::string* ou
 }
 
 // When one token more than now will be there: the used ones but one have yet to come back.
-Micros next_token(const TokenBucket& rule, const Decision& decision) {
-  const std::int64_t later = decision.limit - decision.remaining - 1;
-  return std::max<Micros>(1, decision.reset_after - rule.cost_in_time(later).q);
+Micros next_token(const TokenBucket& rule, const Numbers& n, Micros reset_after) {
+  const std::int64_t later = std::min(n.limit - n.remaining - 1, rule.capacity);
+  return std::max<Micros>(1, reset_after - rule.cost_in_time(later).q);
 }
 
 std::string item(const Limiter& limiter, const Numbers& n) {
@@ -56,11 +56,13 @@ Numbers numbers(const Limiter& limiter, const Decision& decision) {
   }
   if (limiter.policy().unlimited) return n;
   n.has_limit = 1;
-  n.limit = decision.limit;
-  n.remaining = decision.remaining;
-  n.reset_s = ceil_seconds(decision.reset_after);
-  if (decision.remaining < decision.limit) {
-    n.t_s = ceil_seconds(next_token(limiter.bucket(), decision));
+  // Cut to what a limiter can say: the decision may be a program's own.
+  n.limit = std::clamp<std::int64_t>(decision.limit, 0, kMaxCount);
+  n.remaining = std::clamp<std::int64_t>(decision.remaining, 0, n.limit);
+  const Micros reset_after = std::max<Micros>(0, decision.reset_after);
+  n.reset_s = ceil_seconds(reset_after);
+  if (n.remaining < n.limit) {
+    n.t_s = ceil_seconds(next_token(limiter.bucket(), n, reset_after));
     // Never later than Retry-After, which counts from the exact remainder.
     if (n.retry_after_s >= 0) n.t_s = std::min(n.t_s, n.retry_after_s);
   }
