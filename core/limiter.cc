@@ -27,9 +27,9 @@ bool is_valid_name(std::string_view name) {
   return true;
 }
 
-Decision unlimited_decision() {
+Decision unlimited_decision(Op op) {
   Decision d;
-  d.outcome = Outcome::kAllowed;
+  d.outcome = op == Op::kRefund ? Outcome::kDenied : Outcome::kAllowed;
   d.limit = kMaxCount;
   d.remaining = kMaxCount;
   return d;

@@ -54,7 +54,7 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
 // Names are 1 to 64 printable ASCII characters.
 bool is_valid_name(std::string_view name);
 
-// The answer of an unlimited policy; no store is asked.
-Decision unlimited_decision();
+// The answer of an unlimited policy to any request; no store is asked. A refund gives nothing.
+Decision unlimited_decision(Op op = Op::kCheck);
 
 }  // namespace saqiya

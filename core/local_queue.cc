@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "core/fork.h"
+#include "core/limiter.h"
 
 namespace saqiya {
 namespace {
@@ -23,9 +24,21 @@ class LocalQueue final : public Queue {
     forget_parents();
     if (closed_) return SubmitResult::kClosed;
     if (done_.size() >= capacity_) return SubmitResult::kFull;
+    // Its place first: an allocation that fails must not follow a charge.
+    done_.push_back({user_data, {}, {}});
     Answer answer;
-    store_->execute(request, &answer);
-    done_.push_back({user_data, answer.decision, answer.ticket});
+    if (request.limiter->policy().unlimited) {
+      answer.decision = unlimited_decision(request.op);
+    } else {
+      try {
+        store_->execute(request, &answer);
+      } catch (...) {
+        done_.pop_back();
+        throw;
+      }
+    }
+    done_.back().decision = answer.decision;
+    done_.back().ticket = answer.ticket;
     return SubmitResult::kOk;
   }
 
@@ -43,11 +56,13 @@ class LocalQueue final : public Queue {
   }
 
   int fd() const override { return fd_; }
-  Micros timeout() const override { return done_.empty() ? -1 : 0; }
-  std::size_t pending() const override { return done_.size(); }
+  Micros timeout() const override { return pending() == 0 ? -1 : 0; }
+  std::size_t pending() const override {
+    return generation_ == fork_generation() ? done_.size() : 0;
+  }
 
   void wait(Micros max_wait) override {
-    if (!done_.empty()) return;
+    if (pending() != 0) return;
     constexpr Micros kLongest = 3'600'000'000;
     ::poll(nullptr, 0, static_cast<int>(std::clamp<Micros>(max_wait, 0, kLongest) / 1000));
   }

@@ -145,7 +145,20 @@ void MemoryStore::execute(const Request& request, Answer* answer) {
 }
 
 void MemoryStore::execute_many(std::span<const Request> requests, std::span<Answer> answers) {
-  for (std::size_t i = 0; i < requests.size(); ++i) execute(requests[i], &answers[i]);
+  std::size_t done = 0;
+  try {
+    for (; done < requests.size(); ++done) execute(requests[done], &answers[done]);
+  } catch (...) {
+    // Out of memory: then nothing is charged. Giving back takes no memory.
+    while (done-- > 0) {
+      Request give = requests[done];
+      give.op = Op::kRefund;
+      give.ticket = answers[done].ticket;
+      Answer given;
+      execute(give, &given);
+    }
+    throw;
+  }
 }
 
 std::unique_ptr<Queue> MemoryStore::open_queue(const std::shared_ptr<Store>& self,

@@ -63,19 +63,13 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
   return code;
 }
 
-// What an unlimited policy says to anything, without a store.
-void answer_unlimited(Op op, Answer* answer) {
-  answer->decision = saqiya::unlimited_decision();
-  if (op == Op::kRefund) answer->decision.outcome = saqiya::Outcome::kDenied;
-}
-
 int execute(const saqiya_limiter* handle, const Request& request, saqiya_decision* decision,
             saqiya_ticket* ticket) {
   Answer answer;
   const int code = guard([&] {
     const Limiter& limiter = *handle->limiter;
     if (limiter.policy().unlimited) {
-      answer_unlimited(request.op, &answer);
+      answer.decision = saqiya::unlimited_decision(request.op);
     } else {
       limiter.store().execute(request, &answer);
     }
@@ -222,7 +216,7 @@ int saqiya_limiter_reset(saqiya_limiter* limiter, const void* key, size_t key_le
 int saqiya_limiter_check_many(saqiya_limiter* limiter, const saqiya_key* keys, size_t count,
                               int64_t cost, saqiya_decision* decisions, saqiya_ticket* tickets) {
   if (count == 0) return SAQIYA_OK;
-  if (decisions == nullptr) return SAQIYA_INVALID;
+  if (decisions == nullptr || count > PTRDIFF_MAX / sizeof(Request)) return SAQIYA_INVALID;
   std::memset(decisions, 0, count * sizeof *decisions);
   if (tickets != nullptr) std::memset(tickets, 0, count * sizeof *tickets);
   if (limiter == nullptr || keys == nullptr || !is_cost(cost)) return SAQIYA_INVALID;
@@ -237,7 +231,7 @@ int saqiya_limiter_check_many(saqiya_limiter* limiter, const saqiya_key* keys, s
       requests[i] = make_request(Op::kCheck, limiter, keys[i].data, keys[i].len, cost, 0);
     }
     if (target.policy().unlimited) {
-      for (Answer& answer : answers) answer_unlimited(Op::kCheck, &answer);
+      for (Answer& answer : answers) answer.decision = saqiya::unlimited_decision();
     } else {
       target.store().execute_many(requests, answers);
     }
