@@ -4,6 +4,8 @@ from asyncio import Future
 from collections.abc import Iterable
 from typing import Literal, final
 
+from typing_extensions import disjoint_base
+
 __version__: str
 
 OP_CHECK: int
@@ -67,6 +69,7 @@ class Decision:
         self,
     ) -> tuple[type[Decision], tuple[str, str | None, int, int, int, int, int, int]]: ...
 
+@disjoint_base
 class Limiter:
     """A policy bound to a store; policy is text or (capacity, tokens, period_us)."""
 
@@ -123,6 +126,7 @@ class Channel:
     @property
     def pending(self) -> int: ...
 
+@final
 class Clock:
     """A manual clock, in whole microseconds."""
 
@@ -135,6 +139,7 @@ class Clock:
     @property
     def wall_us(self) -> int: ...
 
+@final
 class Store:
     """Where state lives. Opening one makes no connection."""
 

@@ -59,8 +59,14 @@ py::dict stats_of(const Store& store) {
   return dict;
 }
 
+// type itself, as the stubs say, instead of pybind11's own metaclass.
+py::metaclass plain_metaclass() {
+  return py::metaclass(py::handle(reinterpret_cast<PyObject*>(&PyType_Type)));
+}
+
 void add_clock(py::module_& module) {
-  py::class_<Clock>(module, "Clock", "A manual clock, in whole microseconds.")
+  py::class_<Clock>(module, "Clock", "A manual clock, in whole microseconds.", plain_metaclass(),
+                    py::is_final())
       .def(py::init([](std::int64_t now_us) { return Clock(Micros{now_us}); }),
            py::arg("now_us") = 0)
       .def(
@@ -77,7 +83,8 @@ void add_clock(py::module_& module) {
 }
 
 void add_store(py::module_& module) {
-  py::class_<Store>(module, "Store", "Where state lives. Opening one makes no connection.")
+  py::class_<Store>(module, "Store", "Where state lives. Opening one makes no connection.",
+                    plain_metaclass(), py::is_final())
       .def(py::init(&open_store), py::arg("url"), py::arg("clock") = py::none(),
            py::arg("max_keys") = 0, py::arg("deadline_us") = 0, py::arg("prefix") = py::none(),
            py::arg("secret") = py::none(), py::arg("connections") = 0,
