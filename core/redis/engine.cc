@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <new>
 #include <utility>
 
 #include "core/key.h"
@@ -28,20 +29,22 @@ Engine::Engine(std::shared_ptr<const Config> config, const QueueOptions& options
     : config_(std::move(config)),
       options_(options),
       hold_limiters_(hold_limiters),
-      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      connection_(*config_, epoll_fd_),
+      connection_(*config_, epoll_.fd()),
       jitter_(static_cast<std::uint64_t>(now_monotonic()) ^ reinterpret_cast<std::uintptr_t>(this)) {
+  sent_.reserve(options_.in_flight + 1);
 }
 
-Engine::~Engine() {
-  connection_.close();
-  if (epoll_fd_ >= 0) ::close(epoll_fd_);
-}
+Engine::~Engine() = default;
 
 void Engine::abandon() {
   connection_.abandon();
-  if (epoll_fd_ >= 0) ::close(epoll_fd_);
-  epoll_fd_ = -1;
+  epoll_.close();
+}
+
+Engine::Descriptor::Descriptor() : fd_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+void Engine::Descriptor::close() {
+  if (const int fd = std::exchange(fd_, -1); fd >= 0) ::close(fd);
 }
 
 // -- Requests ---------------------------------------------------------------------------------
@@ -70,7 +73,6 @@ void Engine::append_key(const Limiter& limiter, std::string_view subject, Call* 
   subject_.assign(binding.key_head);
   append_subject(subject, config_->hash_subjects, config_->secret, &subject_);
   subject_.append(binding.key_tail);
-  call->key_at = keys_.end();
   append_bulk(subject_, keys_.bytes());
   call->key_size = static_cast<std::uint32_t>(keys_.end() - call->key_at);
 }
@@ -89,8 +91,11 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
     return SubmitResult::kFull;
   }
   const Micros now = now_monotonic();
+  completions_.reserve(open_ + 1);  // so that completing cannot fail
+  // Until all of it is there the slot counts as gone.
   Call& call = calls_.push();
   call.state = Call::State::kGone;
+  call.key_at = keys_.end();
   call.internal = false;
   call.user_data = user_data;
   call.deadline = deadline != 0 ? deadline : now + request.limiter->deadline();
@@ -169,15 +174,16 @@ void Engine::give_back(const Call& call, const Ticket& ticket) {
   const std::uint32_t key_size = call.key_size;
   HeldLimiter* const held = call.held;
   Call& refund = calls_.push();  // `call` may have moved
+  refund.state = Call::State::kGone;
+  refund.key_at = keys_.end();
   prepare_call(request, &refund);
   refund.internal = true;
   refund.user_data = 0;
   refund.deadline = now_monotonic() + held->limiter->deadline();
-  refund.held = held;
-  ++held->open;
-  refund.key_at = keys_.end();
   refund.key_size = key_size;
   keys_.append_copy(key_at, key_size);
+  refund.held = held;
+  ++held->open;
   wait_in_line(&refund);
 }
 
@@ -201,6 +207,7 @@ void Engine::connect_if_needed(Micros now) {
     } else {
       good_ = false;
       leaving_ = false;
+      always_eval_ = false;
       connection_.open(now, std::max(now + config_->deadline, longest_deadline_));
     }
   }
@@ -318,7 +325,13 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     if (call.state != Call::State::kSent && !swallowed) continue;
     Answer answer;
     results.next(call, &answer);
-    if (swallowed && answer.ticket.n != 0) give_back(call, answer.ticket);
+    if (swallowed && answer.ticket.n != 0) {
+      try {
+        give_back(call, answer.ticket);
+      } catch (const std::bad_alloc&) {
+        // Then the charge stays. The replies behind it must still reach theirs.
+      }
+    }
     complete(&calls_.at(seq), answer);
   }
   if (results.must_leave()) {
@@ -399,8 +412,16 @@ void Engine::send_batch(Batch batch) {
   Micros now = -1;
   if (config_->testing) now = config_->clock ? config_->clock->monotonic() : now_monotonic();
   batch.begins_at = connection_.appended();
-  const std::size_t count = append_batch(calls_, batch.first, batch.last, keys_, batch.as_eval, now,
-                                         &arguments_, connection_.output());
+  std::string* const output = connection_.output();
+  const std::size_t before = output->size();
+  std::size_t count = 0;
+  try {
+    count = append_batch(calls_, batch.first, batch.last, keys_, batch.as_eval, now, &arguments_,
+                         output);
+  } catch (const std::bad_alloc&) {
+    output->resize(before);
+    return end_batch(batch, Reason::kBusy);
+  }
   sent_.push() = batch;
   Counters::add(config_->counters.batches, 1);
   Counters::add(config_->counters.requests, count);
@@ -504,7 +525,7 @@ void Engine::wait(Micros max_wait) {
   if (due >= 0) most = std::min(most, due);
   if (most == 0) return;
   // The socket itself is cheaper to watch than the epoll descriptor around it.
-  pollfd p{connection_.is_ready() ? connection_.fd() : epoll_fd_, POLLIN, 0};
+  pollfd p{connection_.is_ready() ? connection_.fd() : epoll_.fd(), POLLIN, 0};
   if (connection_.is_ready() && connection_.backlog() > 0) p.events |= POLLOUT;
   timespec time{};
   time.tv_sec = most / kMicrosPerSecond;

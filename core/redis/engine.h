@@ -29,12 +29,12 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  bool has_descriptor() const { return epoll_fd_ >= 0; }
+  bool has_descriptor() const { return epoll_.fd() >= 0; }
   SubmitResult submit(const Request& request, std::uint64_t user_data, Micros deadline);
   bool cancel(std::uint64_t user_data);
   void process();
   std::size_t drain(std::span<Completion> out);
-  int fd() const { return epoll_fd_; }
+  int fd() const { return epoll_.fd(); }
   Micros timeout() const;
   std::size_t pending() const { return open_; }
   void wait(Micros max_wait);
@@ -54,6 +54,19 @@ class Engine {
     std::uint64_t begins_at = 0;  // in the connection's stream
     Micros deadline = 0;          // the earliest among its requests
     bool as_eval = false;
+  };
+
+  class Descriptor {
+   public:
+    Descriptor();
+    ~Descriptor() { close(); }
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int fd() const { return fd_; }
+    void close();
+
+   private:
+    int fd_;
   };
 
   HeldLimiter* hold(const Limiter& limiter);
@@ -83,7 +96,7 @@ class Engine {
   const std::shared_ptr<const Config> config_;
   const QueueOptions options_;
   const bool hold_limiters_;
-  int epoll_fd_;
+  Descriptor epoll_;  // outlives what is registered with it
   Connection connection_;
 
   Ring<Call> calls_;

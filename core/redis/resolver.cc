@@ -38,21 +38,10 @@ struct Resolver::Callbacks {
   // c-ares opened, closed, or wants other events of a socket.
   static void socket_state(void* data, ares_socket_t fd, int readable, int writable) {
     auto& self = *static_cast<Resolver*>(data);
-    const auto at = std::find_if(self.watched_.begin(), self.watched_.end(),
-                                 [fd](const Watched& w) { return w.fd == fd; });
-    epoll_event event{};
-    event.events = (readable != 0 ? EPOLLIN : 0U) | (writable != 0 ? EPOLLOUT : 0U);
-    event.data.fd = fd;
-    if (readable == 0 && writable == 0) {
-      if (at == self.watched_.end()) return;
-      self.watched_.erase(at);
-      epoll_ctl(self.epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-    } else if (at == self.watched_.end()) {
-      self.watched_.push_back({fd, readable != 0, writable != 0});
-      epoll_ctl(self.epoll_fd_, EPOLL_CTL_ADD, fd, &event);
-    } else {
-      *at = {fd, readable != 0, writable != 0};
-      epoll_ctl(self.epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+    try {
+      self.watch(fd, readable != 0, writable != 0);
+    } catch (const std::bad_alloc&) {
+      // Unwatched, the question times out. No exception may cross c-ares.
     }
   }
 
@@ -60,12 +49,35 @@ struct Resolver::Callbacks {
     auto& self = *static_cast<Resolver*>(data);
     self.running_ = false;
     if (result == nullptr) return;
-    for (const ares_addrinfo_node* node = result->nodes; node != nullptr; node = node->ai_next) {
-      self.addresses_.push_back(make_address(node->ai_addr, node->ai_addrlen));
+    try {
+      for (const ares_addrinfo_node* node = result->nodes; node != nullptr; node = node->ai_next) {
+        self.addresses_.push_back(make_address(node->ai_addr, node->ai_addrlen));
+      }
+    } catch (const std::bad_alloc&) {
+      // Fewer addresses to try.
     }
     ares_freeaddrinfo(result);
   }
 };
+
+void Resolver::watch(int fd, bool readable, bool writable) {
+  const auto at = std::find_if(watched_.begin(), watched_.end(),
+                               [fd](const Watched& w) { return w.fd == fd; });
+  epoll_event event{};
+  event.events = (readable ? EPOLLIN : 0U) | (writable ? EPOLLOUT : 0U);
+  event.data.fd = fd;
+  if (!readable && !writable) {
+    if (at == watched_.end()) return;
+    watched_.erase(at);
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  } else if (at == watched_.end()) {
+    watched_.push_back({fd, readable, writable});
+    epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
+  } else {
+    *at = {fd, readable, writable};
+    epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
+  }
+}
 
 Resolver::~Resolver() { stop(); }
 

@@ -53,6 +53,7 @@ class Resolver {
   struct Callbacks;
 
   void stop();
+  void watch(int fd, bool readable, bool writable);
 
   const int epoll_fd_;
   ares_channeldata* channel_ = nullptr;

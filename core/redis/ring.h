@@ -23,8 +23,12 @@ class Ring {
 
   // The new last element; it holds what an element before it left there.
   T& push() {
-    if (size() == slots_.size()) grow();
+    reserve(size() + 1);
     return slots_[end_++ & mask_];
+  }
+  // Up to this size no push() allocates.
+  void reserve(std::size_t size) {
+    while (size > slots_.size()) grow();
   }
   void pop_front() { ++begin_; }
   void pop_back() { --end_; }
