@@ -24,6 +24,12 @@ Environment* Environment::create(napi_env env) {
   return self;
 }
 
+// Node does not free an addon's references when an environment ends.
+Environment::~Environment() {
+  if (records_ != nullptr) napi_delete_reference(env_, records_);
+  if (error_factory_ != nullptr) napi_delete_reference(env_, error_factory_);
+}
+
 Environment* Environment::of(napi_env env) {
   void* data = nullptr;
   napi_get_instance_data(env, &data);

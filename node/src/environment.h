@@ -69,6 +69,7 @@ class Environment {
   };
 
   explicit Environment(napi_env env) : env_(env) {}
+  ~Environment();
   std::size_t origin_index(const saqiya_ticket& ticket);
 
   napi_env env_;

@@ -147,12 +147,13 @@ test('an abort while the request is on the wire gives back the charge', async ()
   const store = open(redis.url);
   const limiter = new Limiter('1/h burst 5', { store, name: 'wire' });
   await limiter.check('warm');
-  await redis.command('CLIENT', 'PAUSE', '100', 'ALL');
+  await redis.command('CLIENT', 'PAUSE', '60000', 'WRITE');
   const controller = new AbortController();
   const waiting = limiter.acquire('k', { signal: controller.signal });
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
   controller.abort(new Error('gone'));
   await assert.rejects(waiting, /gone/);
+  await redis.command('CLIENT', 'UNPAUSE');
   await until(async () => (await limiter.peek('k')).remaining === 5);
 });
 
@@ -242,7 +243,9 @@ test('close ends what is pending, once', async (t) => {
 });
 
 test('limiters that name one URL share a store, which the last one closes', async () => {
-  const [a, b] = ['a', 'b'].map((name) => new Limiter('1/h', { store: redis.url, name }));
+  const [a, b] = ['a', 'b'].map(
+    (name) => new Limiter('1/h', { store: redis.url, name, deadline: SLOW }),
+  );
   assert.equal(a.store, b.store);
   assert.equal((await a.check('shared')).allowed, true);
   await a.close();
@@ -290,9 +293,10 @@ test('the deadline ends requests to a silent server', async (t) => {
 test('the deadline ends requests that a server does not answer any more', async () => {
   const limiter = new Limiter('5/s', { store: open(redis.url), deadline: 50, name: 'paused' });
   await until(async () => (await limiter.check('warm')).outcome !== 'unavailable');
-  await redis.command('CLIENT', 'PAUSE', '500', 'ALL');
+  await redis.command('CLIENT', 'PAUSE', '60000', 'WRITE');
   const { outcome, reason } = await limiter.check('k');
   assert.deepEqual([outcome, reason], ['unavailable', 'timeout']);
+  await redis.command('CLIENT', 'UNPAUSE');
   await until(async () => (await limiter.check('k')).outcome !== 'unavailable');
 });
 

@@ -32,7 +32,8 @@ test('each worker has its own memory store, and ends by itself', async () => {
 });
 
 test('workers that are terminated in the middle of their calls', async () => {
-  const limiter = new Limiter('1000000/s', { store: redis.url, name: 'main' });
+  const options = { store: redis.url, name: 'main', deadline: 30_000 };
+  const limiter = new Limiter('1000000/s', options);
   for (let round = 0; round < 12; round++) {
     const workers = Array.from({ length: 4 }, () => start(1e9));
     await Promise.all(

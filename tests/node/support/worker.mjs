@@ -4,7 +4,7 @@ import { Limiter } from './saqiya.mjs';
 
 const { url, rounds } = workerData;
 const local = new Limiter('1/h burst 5');
-const remote = new Limiter('1000000/s', { store: url, name: 'workers' });
+const remote = new Limiter('1000000/s', { store: url, name: 'workers', deadline: 30_000 });
 
 let allowed = 0;
 for (let i = 0; i < 20; i++) if (local.checkSync('k').allowed) allowed++;
