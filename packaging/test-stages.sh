@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The stages of packaging/test, which sources this file.
 
 # Files under version control, so that build output and other people's checkouts stay out.
@@ -58,7 +59,7 @@ stage_python() {
 stage_node() {
   export SAQIYA_NATIVE_PATH=$SAQIYA_ROOT/build/dev/node/saqiya.node
   step "build the Node addon" build_preset dev --target saqiya_node &&
-    step "Node tests" run_node tests/node
+    step "Node tests" run_node tests/node/*.test.mjs
   unset SAQIYA_NATIVE_PATH
 }
 
