@@ -35,6 +35,7 @@ else
 end
 
 local max_q = 6755399441055744
+local foreign = 'SAQIYACORRUPT the value is not a token bucket'
 
 -- What GET gave, as q, r in units of 1/n; or nil, nil and an error.
 local function parse(v, n)
@@ -52,7 +53,7 @@ local function parse(v, n)
       end
     end
   end
-  return nil, nil, {err = 'SAQIYACORRUPT the value is not a token bucket'}
+  return nil, nil, {err = foreign}
 end
 
 -- Stores an instant, q + r/n. Returns the server's error, if there was one.
@@ -87,13 +88,14 @@ while count do
       local q, failed = now, nil
       if v then
         -- parse(v, 1), its common case inlined.
-        if not v.err and find(v, '^%d+$') and v + 0 <= max_q then
+        if not v.err and find(v, '^%d+$') then
           v = v + 0
+          if v > max_q then failed = {err = foreign} end
         else
           local _
           v, _, failed = parse(v, 1)
         end
-        if v and v > q then q = v end
+        if not failed and v > q then q = v end
       end
       size = size + 1
       if failed then
