@@ -1,7 +1,7 @@
 'use strict';
 
 const native = require('./native.js');
-const { nearestMicros, wholeMicros } = require('./units.js');
+const { nearestMicros, wholeNumber } = require('./units.js');
 
 const handles = new WeakMap();
 
@@ -38,11 +38,11 @@ class ManualClock {
   }
 
   setMicroseconds(us) {
-    this.#native.set(wholeMicros(us, 'us'));
+    this.#native.set(wholeNumber(us, 'us'));
   }
 
   advanceMicroseconds(us) {
-    this.#native.advance(wholeMicros(us, 'us'));
+    this.#native.advance(wholeNumber(us, 'us'));
   }
 }
 

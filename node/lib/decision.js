@@ -16,7 +16,7 @@ function reasonName(reason) {
 
 let unavailable;
 let load;
-let takeTicket;
+let spendTicket;
 
 // Built from a record on the hot path: plain numbers in microseconds, read by getters.
 class Decision {
@@ -108,22 +108,18 @@ class Decision {
       records[record.DELAY_US] = decision.#delay;
     };
 
-    // Takes the ticket, which can be taken once: [q, r, origin, cost].
-    takeTicket = (decision) => {
+    // Returns what use([q, r, origin, cost]) returns. The ticket is spent unless use throws.
+    spendTicket = (decision, use) => {
       if (decision === null || typeof decision !== 'object' || !(#outcome in decision)) {
         throw new TypeError('refund needs the decision of the check');
       }
-      if (decision.#ticketOrigin === 0) return [0, 0, 0, 0];
-      const ticket = [
-        decision.#ticketQ,
-        decision.#ticketR,
-        decision.#ticketOrigin,
-        decision.#ticketCost,
-      ];
+      const origin = decision.#ticketOrigin;
+      if (origin === 0) return use([0, 0, 0, 0]);
+      const result = use([decision.#ticketQ, decision.#ticketR, origin, decision.#ticketCost]);
       decision.#ticketOrigin = 0;
-      return ticket;
+      return result;
     };
   }
 }
 
-module.exports = { Decision, unavailable, load, takeTicket };
+module.exports = { Decision, unavailable, load, spendTicket };

@@ -3,7 +3,7 @@
 
 const { HttpAnswers } = require('./http.js');
 const { Limiter } = require('./limiter.js');
-const { checkNames } = require('./store.js');
+const { checkNames, optionalFunction } = require('./options.js');
 
 const OPTIONS = new Set('limit burst key cost skip store name deadline fields handler'.split(' '));
 
@@ -25,20 +25,14 @@ function makeLimiter({ limit, burst, store, name, deadline }) {
   return new Limiter(policy, { store, name, deadline });
 }
 
-function checkFunction(value, name) {
-  if (value !== undefined && typeof value !== 'function') {
-    throw new TypeError(`${name} must be a function`);
-  }
-}
-
 const isPromise = (value) => typeof value?.then === 'function';
 
 function rateLimit(options) {
   checkNames(options, OPTIONS, 'rateLimit');
   const { key = peerAddress, cost = 1, skip, handler, fields } = options;
-  checkFunction(key, 'key');
-  checkFunction(skip, 'skip');
-  checkFunction(handler, 'handler');
+  optionalFunction(key, 'key');
+  optionalFunction(skip, 'skip');
+  optionalFunction(handler, 'handler');
   const limiter = makeLimiter(options);
   const answers = new HttpAnswers(limiter, fields);
   const { isLocal } = limiter.store;

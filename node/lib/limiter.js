@@ -2,9 +2,10 @@
 
 const native = require('./native.js');
 const { sleep, unlessAborted } = require('./acquire.js');
-const { Decision, takeTicket } = require('./decision.js');
+const { Decision, spendTicket } = require('./decision.js');
 const { SaqiyaError, closed } = require('./errors.js');
-const { checkNames, openStore, storeHandle, storeQueue } = require('./store.js');
+const { checkNames, optionalText } = require('./options.js');
+const { openStore, storeHandle, storeQueue } = require('./store.js');
 const { deadlineMicros, exactMicros, waitMicros } = require('./units.js');
 
 const OPTIONS = new Set(['store', 'name', 'deadline']);
@@ -47,10 +48,11 @@ class Limiter {
   constructor(policy, options = {}) {
     checkNames(options, OPTIONS, 'limiter');
     const argument = policyArgument(policy);
+    const name = optionalText(options.name, 'name');
     const deadline = deadlineMicros(options.deadline);
     const { store, release } = openStore(options.store);
     try {
-      this.#native = native.createLimiter(storeHandle(store), argument, options.name, deadline);
+      this.#native = native.createLimiter(storeHandle(store), argument, name, deadline);
     } catch (error) {
       release();
       throw error;
@@ -108,13 +110,14 @@ class Limiter {
 
   refundSync(key, decision) {
     this.#needLocal();
-    this.#native.refund(key, ...takeTicket(decision));
+    spendTicket(decision, (ticket) => this.#native.refund(key, ...ticket));
     return new Decision(0);
   }
 
   async refund(key, decision) {
     if (this.#local) return this.refundSync(key, decision);
-    return storeQueue(this.#store).refund(this.#native.handle, key, takeTicket(decision));
+    const queue = storeQueue(this.#store);
+    return spendTicket(decision, (ticket) => queue.refund(this.#native.handle, key, ticket));
   }
 
   resetSync(key) {

@@ -5,13 +5,11 @@
 const { existsSync } = require('node:fs');
 const { join } = require('node:path');
 
-function platformPackage() {
-  let libc = '';
-  if (process.platform === 'linux') {
-    const glibc = process.report?.getReport().header.glibcVersionRuntime;
-    libc = glibc ? '-gnu' : '-musl';
-  }
-  return `@saqiya/${process.platform}-${process.arch}${libc}`;
+// Both C libraries are tried on Linux: some installers fetch both packages, and only the right one
+// loads.
+function platformPackages() {
+  const base = `@saqiya/${process.platform}-${process.arch}`;
+  return process.platform === 'linux' ? [`${base}-gnu`, `${base}-musl`] : [base];
 }
 
 function candidates() {
@@ -25,7 +23,7 @@ function candidates() {
       if (existsSync(path)) found.push(path);
     }
   }
-  return [...found, platformPackage()];
+  return [...found, ...platformPackages()];
 }
 
 function load() {

@@ -4,30 +4,14 @@ const native = require('./native.js');
 const { clockHandle } = require('./clock.js');
 const { closed } = require('./errors.js');
 const { Queue } = require('./queue.js');
-const { deadlineMicros, wholeMicros } = require('./units.js');
+const { checkNames, optionalBytes, optionalCount, optionalText } = require('./options.js');
+const { deadlineMicros } = require('./units.js');
 
 const FLAG_TESTING = 1;
 const FLAG_HASH_SUBJECTS = 2;
 const OPTIONS = new Set(
   'clock maxKeys deadline prefix secret hashSubjects connections testing'.split(' '),
 );
-
-function count(value, name, max) {
-  if (value === undefined) return 0;
-  if (wholeMicros(value, name) < 1 || value > max) {
-    throw new RangeError(`${name} must be from 1 to ${max}`);
-  }
-  return value;
-}
-
-function checkNames(options, known, what) {
-  if (options === null || typeof options !== 'object') {
-    throw new TypeError(`${what} options must be an object`);
-  }
-  for (const name of Object.keys(options)) {
-    if (!known.has(name)) throw new TypeError(`unknown ${what} option '${name}'`);
-  }
-}
 
 let storeHandle;
 let storeQueue;
@@ -38,7 +22,7 @@ class Store {
   #closing;
 
   constructor(url = 'memory://', options = {}) {
-    if (typeof url !== 'string') throw new TypeError('a store URL must be a string');
+    optionalText(url, 'a store URL');
     checkNames(options, OPTIONS, 'store');
     const flags =
       (options.testing ? FLAG_TESTING : 0) | (options.hashSubjects ? FLAG_HASH_SUBJECTS : 0);
@@ -46,11 +30,11 @@ class Store {
       url,
       clockHandle(options.clock),
       flags,
-      count(options.maxKeys, 'maxKeys', Number.MAX_SAFE_INTEGER),
+      optionalCount(options.maxKeys, 'maxKeys', Number.MAX_SAFE_INTEGER),
       deadlineMicros(options.deadline),
-      options.prefix,
-      options.secret,
-      count(options.connections, 'connections', 64),
+      optionalText(options.prefix, 'prefix'),
+      optionalBytes(options.secret, 'secret'),
+      optionalCount(options.connections, 'connections', 64),
     );
   }
 
@@ -106,4 +90,4 @@ function openStore(store) {
   return { store: entry.store, release };
 }
 
-module.exports = { Store, openStore, storeHandle, storeQueue, checkNames };
+module.exports = { Store, openStore, storeHandle, storeQueue };

@@ -25,11 +25,11 @@ function nearestMicros(ms, name) {
   return us;
 }
 
-function wholeMicros(us, name) {
-  if (!Number.isSafeInteger(number(us, name))) {
+function wholeNumber(value, name) {
+  if (!Number.isSafeInteger(number(value, name))) {
     throw new RangeError(`${name} must be a whole number`);
   }
-  return us;
+  return value;
 }
 
 // undefined: 0, which stands for the default.
@@ -49,4 +49,4 @@ function waitMicros(ms, name) {
   return Math.min(us / 1000 > ms ? us - 1 : us, MAX_WAIT_US);
 }
 
-module.exports = { exactMicros, nearestMicros, wholeMicros, deadlineMicros, waitMicros };
+module.exports = { exactMicros, nearestMicros, wholeNumber, deadlineMicros, waitMicros };

@@ -130,6 +130,14 @@ test('a decision is refunded once', async () => {
   }
 });
 
+test('a refund that is misuse leaves the decision as it was', async () => {
+  const { limiter } = fixture();
+  const decision = limiter.checkSync('k', 4);
+  assert.throws(() => limiter.refundSync('\ud800', decision), TypeError);
+  await assert.rejects(limiter.refund(42, decision), TypeError);
+  assert.equal(limiter.refundSync('k', decision).remaining, 10);
+});
+
 test('a decision of another store refunds nothing', () => {
   const [one, two] = [fixture(), fixture()];
   const decision = one.limiter.checkSync('k', 4);
@@ -175,7 +183,9 @@ test('policies and options that are wrong', () => {
   assert.throws(() => new Limiter({ capacity: 1, tokens: 1, period: 1, burst: 2 }), TypeError);
   assert.throws(() => new Limiter('5/s', { stores: 'memory://' }), TypeError);
   assert.throws(() => new Limiter('5/s', null), TypeError);
-  assert.throws(() => new Limiter('5/s', { name: 5 }), TypeError);
+  assert.throws(() => new Limiter('5/s', { name: 5 }), /^TypeError: name must be a string$/);
+  assert.throws(() => new Store('redis://h', { prefix: '\ud800' }), /^TypeError: prefix must/);
+  assert.throws(() => new Store('redis://h', { secret: 5 }), /^TypeError: secret must/);
   assert.throws(() => new Limiter('5/s', { name: 'schön' }), hasCode('invalid'));
   assert.throws(() => new Limiter('5/s', { deadline: 0 }), RangeError);
   assert.throws(() => new Limiter('5/s', { deadline: '1' }), TypeError);
