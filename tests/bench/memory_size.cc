@@ -1,6 +1,6 @@
 // Bytes per key of the memory store as malloc counts them, and the slowest single insert in time of
-// its own thread (what others did to this machine meanwhile is not counted), while the store grows to
-// ten million keys.
+// its own thread (what others did to this machine meanwhile is not counted), while the store grows
+// to ten million keys.
 #include <malloc.h>
 #include <saqiya/saqiya.h>
 #include <time.h>

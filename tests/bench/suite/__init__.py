@@ -1,0 +1,1 @@
+"""Runs the workers in turns, compares, and writes the tables. `tests/bench/run` starts it."""

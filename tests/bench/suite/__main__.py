@@ -1,0 +1,76 @@
+"""tests/bench/run [--rounds N] [section ...]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from suite import article, express, machine, memory, node, python, redis_memory
+from suite.places import KEPT, RESULTS
+from suite.tables import Table
+
+SECTIONS: dict[str, list[Callable[[int], Table]]] = {
+    "memory": [memory.run],
+    "python": [python.in_process, python.over_redis],
+    "node": [node.in_process, node.over_redis],
+    "redis": [redis_memory.run],
+    "express": [express.run],
+    "article": [article.run],
+}
+
+HEAD = """\
+# Results of tests/bench
+
+Written by `tests/bench/run`; do not edit.
+
+Machine: {machine}.
+
+Versions: saqiya as in this tree (release build), {versions}.
+
+Method: saqiya and its peer take turns, one process per measurement, {rounds} rounds; the figures
+are medians. The ratio is the median of the rounds' ratios, with the lowest and the highest. Ratios
+within a row can be trusted more than absolute times: both sides met the same machine.
+"""
+
+
+def measure(name: str, rounds: int) -> None:
+    tables = []
+    for make in SECTIONS[name]:
+        before = machine.load_average()
+        table = make(rounds)
+        table.when = time.strftime("%Y-%m-%d %H:%M")
+        table.load = f"load average {before:.1f} before, {machine.load_average():.1f} after"
+        tables.append(table.to_json())
+        print("\n" + table.markdown(), flush=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / f"{name}.json").write_text(json.dumps(tables, ensure_ascii=False, indent=1))
+
+
+def write_results(rounds: int) -> None:
+    parts = [HEAD.format(machine=machine.describe(), versions=machine.versions(), rounds=rounds)]
+    for name in SECTIONS:
+        kept = KEPT / f"{name}.json"
+        if kept.exists():
+            parts += [Table(**table).markdown() for table in json.loads(kept.read_text())]
+    RESULTS.write_text("\n".join(parts))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="tests/bench/run", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="of each comparison (5)")
+    parser.add_argument("sections", nargs="*", metavar="section", help=", ".join(SECTIONS))
+    wanted = parser.parse_args()
+    unknown = set(wanted.sections) - set(SECTIONS)
+    if unknown or wanted.rounds < 1:
+        parser.error(f"sections are {', '.join(SECTIONS)}; rounds at least 1")
+    for name in wanted.sections or SECTIONS:
+        print(f"== {name}", file=sys.stderr, flush=True)
+        measure(name, wanted.rounds)
+    write_results(wanted.rounds)
+
+
+if __name__ == "__main__":
+    main()
