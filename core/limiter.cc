@@ -35,4 +35,15 @@ Decision unlimited_decision(Op op) {
   return d;
 }
 
+Decision failed_decision(const Limiter& limiter, Op op, std::int64_t cost, Reason reason) {
+  const std::int64_t capacity = limiter.bucket().capacity;
+  const bool never = (op == Op::kCheck || op == Op::kPeek) && (cost > capacity || capacity == 0);
+  if (!never) return unavailable(reason);
+  Decision d;
+  d.outcome = Outcome::kNever;
+  d.limit = capacity;
+  d.retry_after = kForever;
+  return d;
+}
+
 }  // namespace saqiya

@@ -57,4 +57,7 @@ bool is_valid_name(std::string_view name);
 // The answer of an unlimited policy to any request; no store is asked. A refund gives nothing.
 Decision unlimited_decision(Op op = Op::kCheck);
 
+// The answer when the store failed: unavailable, but never to a cost that no state would allow.
+Decision failed_decision(const Limiter& limiter, Op op, std::int64_t cost, Reason reason);
+
 }  // namespace saqiya

@@ -109,8 +109,8 @@ void prepare_call(const Request& request, Call* call) {
 }
 
 std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
-                  const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
-                  std::string* out) {
+                         const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
+                         std::string* out) {
   std::string& arguments = *scratch;
   arguments.clear();
   if (now >= 0) {
@@ -183,7 +183,7 @@ bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_
     const Call& call = calls.at(seq);
     if (call.state != Call::State::kSent && call.state != Call::State::kSwallowed) continue;
     if (at >= items.size()) return false;
-    const std::size_t parts = call.wire == Op::kReset ? 1
+    const std::size_t parts = call.wire == Op::kReset    ? 1
                               : call.wire == Op::kRefund ? (units(call) > 1 ? 3 : 2)
                                                          : (units(call) > 1 ? 2 : 1);
     at += items[at].kind == ReplyItem::kError ? 1 : parts;
@@ -211,7 +211,7 @@ void BatchReply::next(const Call& call, Answer* answer) {
   if (valid_ && at_ < items.size() && items[at_].kind == ReplyItem::kError) {
     const ErrorClass error = classify_error(reply_.text(items[at_++]));
     must_leave_ = must_leave_ || error.leave;
-    answer->decision = unavailable(error.reason);
+    answer->decision = failed_decision(*call.held->limiter, call.op, call.cost, error.reason);
     return;
   }
   const TokenBucket& rule = call.held->limiter->bucket();
@@ -221,7 +221,7 @@ void BatchReply::next(const Call& call, Answer* answer) {
   if (call.wire == Op::kRefund) valid_ = valid_ && take_number(&given);
   valid_ = valid_ && take_fraction(call.wire == Op::kReset ? 1 : rule.tokens, &value);
   if (!valid_) {
-    decision = unavailable(Reason::kProtocol);
+    decision = failed_decision(*call.held->limiter, call.op, call.cost, Reason::kProtocol);
     return;
   }
   switch (call.op) {

@@ -30,7 +30,8 @@ Engine::Engine(std::shared_ptr<const Config> config, const QueueOptions& options
       options_(options),
       hold_limiters_(hold_limiters),
       connection_(*config_, epoll_.fd()),
-      jitter_(static_cast<std::uint64_t>(now_monotonic()) ^ reinterpret_cast<std::uintptr_t>(this)) {
+      jitter_(static_cast<std::uint64_t>(now_monotonic()) ^
+              reinterpret_cast<std::uintptr_t>(this)) {
   sent_.reserve(options_.in_flight + 1);
 }
 
@@ -160,7 +161,7 @@ void Engine::complete(Call* call, const Answer& answer) {
 
 void Engine::end(Call* call, Reason reason) {
   Answer answer;
-  answer.decision = unavailable(reason);
+  answer.decision = failed_decision(*call->held->limiter, call->op, call->cost, reason);
   complete(call, answer);
 }
 
@@ -227,8 +228,8 @@ void Engine::connection_failed(Reason reason, Micros now) {
   const Micros longest = std::min(kFirstBackOff << std::min(failures_, 10), kLongestBackOff);
   ++failures_;
   jitter_ = jitter_ * 6364136223846793005U + 1442695040888963407U;
-  retry_at_ = now + longest / 2 + static_cast<Micros>((jitter_ >> 33) %
-                                                     static_cast<std::uint64_t>(longest / 2));
+  retry_at_ = now + longest / 2 +
+              static_cast<Micros>((jitter_ >> 33) % static_cast<std::uint64_t>(longest / 2));
   end_waiting(reason);
 }
 

@@ -85,7 +85,11 @@ void Pool::execute(std::span<const Request> requests, std::span<Answer> answers)
   }
   const Borrowed engine(*this, take(last_deadline));
   if (!engine) {
-    for (Answer& answer : answers) answer.decision = unavailable(Reason::kBusy);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      const Request& request = requests[i];
+      answers[i].decision =
+          failed_decision(*request.limiter, request.op, request.cost, Reason::kBusy);
+    }
     Counters::add(config_->counters.failures, answers.size());
     return;
   }
