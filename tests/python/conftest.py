@@ -35,14 +35,20 @@ def make_memory_store() -> tuple[Store, ManualClock]:
     return Store(clock=clock), clock
 
 
-@pytest.fixture(params=["memory", "redis", "unix"])
+@pytest.fixture(params=["memory", "redis"])
 def make_store(request: pytest.FixtureRequest) -> StoreMaker:
     """Makes empty stores of one kind with manual clocks; a test over it runs on every kind."""
     if request.param == "memory":
         return make_memory_store
-    server: RedisServer = request.getfixturevalue("redis")
-    url = server.url if request.param == "redis" else server.unix_url
+    return redis_store_maker(request.getfixturevalue("redis").url)
 
+
+@pytest.fixture
+def make_unix_store(redis: RedisServer) -> StoreMaker:
+    return redis_store_maker(redis.unix_url)
+
+
+def redis_store_maker(url: str) -> StoreMaker:
     def make() -> tuple[Store, ManualClock]:
         clock = ManualClock(START)
         prefix = f"t{next(_numbers)}:"

@@ -79,6 +79,10 @@ def test_calls_leak_no_objects(make_store: StoreMaker) -> None:
     store, _ = make_store()
     limiter = Limiter("1000/h", store=store)
     assert growth(lambda: use_everything(limiter)) < PER_CALL
+
+
+def test_mistakes_leak_no_objects() -> None:
+    limiter = Limiter("1000/h")
     assert growth(lambda: make_mistakes(limiter), 4_000) < PER_CALL
 
 

@@ -26,6 +26,14 @@ def test_checks_until_empty_and_again_after_the_wait(make_store: StoreMaker) -> 
     assert sum(bool(limiter.check("user:42")) for _ in range(10)) == 5
 
 
+def test_a_unix_socket(make_unix_store: StoreMaker) -> None:
+    store, clock = make_unix_store()
+    limiter = Limiter("5/s burst 20", store=store)
+    assert sum(bool(limiter.check("user:42")) for _ in range(30)) == 20
+    clock.advance(1)
+    assert limiter.check("user:42").remaining == 4
+
+
 def test_keys_and_names_are_apart(make_store: StoreMaker) -> None:
     store, _ = make_store()
     first = Limiter("1/s", store=store, name="first")
