@@ -40,9 +40,9 @@ def test_exports_exactly_the_listed_symbols(c_prefix: Path, symbols: list[str]) 
 
 
 def test_system_build_exports_the_same(symbols: list[str]) -> None:
-    run("cmake", "--preset", "release")
-    run("cmake", "--build", "--preset", "release")
-    assert exported(ROOT / "build/release/capi/libsaqiya.so") == symbols
+    run("cmake", "--preset", "dev")
+    run("cmake", "--build", "--preset", "dev", "--target", "saqiya")
+    assert exported(ROOT / "build/dev/capi/libsaqiya.so") == symbols
 
 
 def test_installs_the_expected_files(c_prefix: Path, version: str) -> None:
