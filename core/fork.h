@@ -12,8 +12,9 @@ namespace fork_detail {
 extern std::atomic<std::uint64_t> generation;
 }
 
-// Installs the pthread_atfork handler, once. Every store calls it when it is made.
-void watch_forks();
+// Installs the pthread_atfork handler, once, when the first store is opened. False when there is no
+// memory for it.
+bool watch_forks();
 
 // Bumped in the child of every fork; one relaxed load, fit for hot paths. Starts at 1.
 inline std::uint64_t fork_generation() {

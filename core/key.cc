@@ -17,18 +17,26 @@ constexpr char kLowerHex[] = "0123456789abcdef";
 
 using Digest = std::array<unsigned char, 32>;
 
-Digest sha256(std::string_view secret, std::string_view text) {
+// Fetched once: a later fetch takes locks inside OpenSSL, which a child must not need. Never freed.
+const EVP_MD* sha256_algorithm() {
   // No configuration file and no exit handler: the host program's OpenSSL is not ours to set up.
-  static const int ready =
-      OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
+  static const EVP_MD* const algorithm =
+      OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1
+          ? EVP_MD_fetch(nullptr, "SHA256", nullptr)
+          : nullptr;
+  return algorithm;
+}
+
+Digest sha256(std::string_view secret, std::string_view text) {
+  const EVP_MD* const algorithm = sha256_algorithm();
   Digest digest{};
   unsigned int length = digest.size();
   const auto* data = reinterpret_cast<const unsigned char*>(text.data());
-  bool ok = ready == 1;
+  bool ok = algorithm != nullptr;
   if (ok && secret.empty()) {
-    ok = EVP_Digest(data, text.size(), digest.data(), &length, EVP_sha256(), nullptr) == 1;
+    ok = EVP_Digest(data, text.size(), digest.data(), &length, algorithm, nullptr) == 1;
   } else if (ok) {
-    ok = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), data, text.size(),
+    ok = HMAC(algorithm, secret.data(), static_cast<int>(secret.size()), data, text.size(),
               digest.data(), &length) != nullptr;
   }
   if (!ok) throw std::bad_alloc();  // the only way these calls fail
@@ -40,6 +48,8 @@ bool needs_escape(unsigned char c) {
 }
 
 }  // namespace
+
+bool prepare_digests() { return sha256_algorithm() != nullptr; }
 
 void append_key_part(std::string_view part, std::string* out) {
   if (part.empty()) {

@@ -8,6 +8,10 @@
 
 namespace saqiya {
 
+// Sets OpenSSL up, when the first store is opened, so that no child of a fork has to. False when it
+// cannot be.
+bool prepare_digests();
+
 // '%', '{', '}', ':' and bytes below 0x20 become %XX; the empty part becomes "%".
 void append_key_part(std::string_view part, std::string* out);
 

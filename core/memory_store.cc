@@ -1,7 +1,9 @@
 #include "core/memory_store.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <thread>
 
@@ -25,10 +27,13 @@ bool fill_random(void* out, std::size_t size) {
   return true;
 }
 
-std::uint64_t next_epoch() {
-  static std::atomic<std::uint64_t> epoch{0};
-  // A child counts on from its parent's number, but in another generation: never the same.
-  return (fork_generation() << 32) + epoch.fetch_add(1, std::memory_order_relaxed);
+// A number no other table has, in this process or another: the hash of what tells tables apart.
+std::uint64_t next_epoch(const SipKey& secret) {
+  static std::atomic<std::uint64_t> count{0};
+  const std::array<std::uint64_t, 3> parts = {static_cast<std::uint64_t>(getpid()),
+                                              static_cast<std::uint64_t>(system_wall()),
+                                              count.fetch_add(1, std::memory_order_relaxed)};
+  return siphash128<2, 4>(secret, {reinterpret_cast<const char*>(parts.data()), sizeof parts}).lo;
 }
 
 void charge(MemoryTable& table, const Hash128& hash, Micros now, const Request& request,
@@ -79,7 +84,7 @@ MemoryStore::MemoryStore(const StoreOptions& options, SipKey secret)
       deadline_(options.deadline),
       secret_(secret) {
   watch_forks();
-  table_.store(new MemoryTable(max_keys_, next_epoch()), std::memory_order_relaxed);
+  table_.store(new MemoryTable(max_keys_, next_epoch(secret_)), std::memory_order_relaxed);
   table_mark_.store(2 * fork_generation(), std::memory_order_release);
 }
 
@@ -99,7 +104,8 @@ MemoryTable& MemoryStore::table() const {
 
 MemoryTable& MemoryStore::table_after_fork() const {
   const std::uint64_t ready = 2 * fork_generation();
-  std::unique_ptr<MemoryTable> fresh = std::make_unique<MemoryTable>(max_keys_, next_epoch());
+  std::unique_ptr<MemoryTable> fresh =
+      std::make_unique<MemoryTable>(max_keys_, next_epoch(secret_));
   std::uint64_t mark = table_mark_.load(std::memory_order_acquire);
   // One thread installs its table; others wait the few instructions that takes. A mark left behind
   // by a fork in the midst of this is of an older generation and is simply replaced.

@@ -117,6 +117,7 @@ class Store {
   virtual StoreStats stats() const = 0;
 };
 
+// Ranges are those of saqiya_store_options; open_store checks them.
 struct StoreOptions {
   bool testing = false;
   bool hash_subjects = false;
@@ -128,9 +129,16 @@ struct StoreOptions {
   std::uint32_t connections = 4;
 };
 
-// core/store_url.cc. Null, with *error saying why and never holding a password, when the URL is
-// malformed or does not go with the options.
+enum class OpenFault { kUrl, kOption, kSystem };
+
+struct OpenError {
+  OpenFault fault = OpenFault::kUrl;
+  std::string message;  // never holds a password
+};
+
+// core/store_url.cc. Null, with *error saying why, when the URL is malformed, an option is outside
+// its range or does not go with the URL, or the operating system refuses what is needed.
 std::shared_ptr<Store> open_store(std::string_view url, const StoreOptions& options,
-                                  std::string* error);
+                                  OpenError* error);
 
 }  // namespace saqiya

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "core/fork.h"
+#include "core/key.h"
 #include "core/memory_store.h"
 #include "core/redis/pool.h"
 #include "core/redis/store.h"
@@ -51,7 +53,8 @@ std::optional<std::uint32_t> parse_number(std::string_view text, std::uint32_t m
 
 // What is said about a URL never quotes it: it may hold a password.
 constexpr const char* kBadUser = "the user or password of the store URL is malformed";
-constexpr const char* kBadDatabase = "the database of the store URL must be a number, 0 to 2147483647";
+constexpr const char* kBadDatabase =
+    "the database of the store URL must be a number, 0 to 2147483647";
 
 // Cuts "[user][:password]@" off the front.
 const char* take_login(std::string_view* rest, redis::Endpoint* endpoint) {
@@ -137,27 +140,43 @@ const char* parse_unix(std::string_view rest, redis::Endpoint* endpoint) {
   return nullptr;
 }
 
+// Null when every option is in its range, else what is wrong.
 const char* check_options(const StoreOptions& options) {
-  if (options.clock != nullptr && !options.testing) {
-    return "a Redis store uses the server's clock; a manual clock needs the testing flag";
+  if (options.max_keys < 1 || options.max_keys > (std::uint64_t{1} << 40)) {
+    return "max_keys must be 1 to 2^40";
   }
-  if (options.prefix.find_first_of("{}") != std::string::npos) {
-    return "the key prefix must not hold braces";
+  if (options.deadline < 1'000 || options.deadline > 3'600'000'000) {
+    return "the deadline must be 1,000 to 3,600,000,000 microseconds";
   }
+  if (options.prefix.size() > 64 || options.prefix.find_first_of("{}") != std::string::npos) {
+    return "the key prefix must be at most 64 bytes and hold no braces";
+  }
+  if (options.secret.size() > 1024) return "the secret must be at most 1,024 bytes";
   if (options.connections < 1 || options.connections > redis::kMaxConnections) {
     return "connections must be 1 to 64";
   }
   return nullptr;
 }
 
+std::shared_ptr<Store> fail(OpenFault fault, const char* message, OpenError* error) {
+  *error = {fault, message};
+  return nullptr;
+}
+
 }  // namespace
 
 std::shared_ptr<Store> open_store(std::string_view url, const StoreOptions& options,
-                                  std::string* error) {
+                                  OpenError* error) {
+  if (const char* problem = check_options(options)) {
+    return fail(OpenFault::kOption, problem, error);
+  }
+  if (!watch_forks() || !prepare_digests()) {
+    return fail(OpenFault::kSystem, "the process has too little memory to open a store", error);
+  }
   if (url == "memory://") {
     std::shared_ptr<Store> store = make_memory_store(options);
-    if (store == nullptr) *error = "the operating system gave no random bytes";
-    return store;
+    if (store != nullptr) return store;
+    return fail(OpenFault::kSystem, "the operating system gave no random bytes", error);
   }
   redis::Endpoint endpoint;
   const char* problem = "a store URL begins with memory://, redis:// or unix://";
@@ -170,10 +189,11 @@ std::shared_ptr<Store> open_store(std::string_view url, const StoreOptions& opti
   } else if (url.substr(0, 9) == "memory://") {
     problem = "nothing follows memory:// in a store URL";
   }
-  if (problem == nullptr) problem = check_options(options);
-  if (problem != nullptr) {
-    *error = problem;
-    return nullptr;
+  if (problem != nullptr) return fail(OpenFault::kUrl, problem, error);
+  if (options.clock != nullptr && !options.testing) {
+    return fail(OpenFault::kOption,
+                "a Redis store uses the server's clock; a manual clock needs the testing flag",
+                error);
   }
   return redis::make_redis_store(std::move(endpoint), options);
 }

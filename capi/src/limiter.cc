@@ -215,11 +215,12 @@ int saqiya_limiter_reset(saqiya_limiter* limiter, const void* key, size_t key_le
 
 int saqiya_limiter_check_many(saqiya_limiter* limiter, const saqiya_key* keys, size_t count,
                               int64_t cost, saqiya_decision* decisions, saqiya_ticket* tickets) {
-  if (count == 0) return SAQIYA_OK;
-  if (decisions == nullptr || count > PTRDIFF_MAX / sizeof(Request)) return SAQIYA_INVALID;
-  std::memset(decisions, 0, count * sizeof *decisions);
+  if (count > PTRDIFF_MAX / sizeof(Request)) return SAQIYA_INVALID;
+  if (decisions != nullptr) std::memset(decisions, 0, count * sizeof *decisions);
   if (tickets != nullptr) std::memset(tickets, 0, count * sizeof *tickets);
-  if (limiter == nullptr || keys == nullptr || !is_cost(cost)) return SAQIYA_INVALID;
+  if (limiter == nullptr || !is_cost(cost)) return SAQIYA_INVALID;
+  if (count == 0) return SAQIYA_OK;
+  if (keys == nullptr || decisions == nullptr) return SAQIYA_INVALID;
   for (size_t i = 0; i < count; ++i) {
     if (!is_key(keys[i].data, keys[i].len)) return SAQIYA_INVALID;
   }

@@ -135,16 +135,38 @@ int saqiya_queue_drain(saqiya_queue* queue, saqiya_completion* completions, size
   });
 }
 
+// These three, too, may have to start the queue afresh in a child.
 int saqiya_queue_fd(const saqiya_queue* queue) {
-  return queue != nullptr ? queue->queue->fd() : -1;
+  int fd = -1;
+  if (queue != nullptr) {
+    guard([&] {
+      fd = queue->queue->fd();
+      return SAQIYA_OK;
+    });
+  }
+  return fd;
 }
 
 int64_t saqiya_queue_timeout_us(const saqiya_queue* queue) {
-  return queue != nullptr ? queue->queue->timeout() : -1;
+  int64_t timeout = -1;
+  if (queue != nullptr) {
+    guard([&] {
+      timeout = queue->queue->timeout();
+      return SAQIYA_OK;
+    });
+  }
+  return timeout;
 }
 
 size_t saqiya_queue_pending(const saqiya_queue* queue) {
-  return queue != nullptr ? queue->queue->pending() : 0;
+  size_t pending = 0;
+  if (queue != nullptr) {
+    guard([&] {
+      pending = queue->queue->pending();
+      return SAQIYA_OK;
+    });
+  }
+  return pending;
 }
 
 int saqiya_queue_wait(saqiya_queue* queue, int64_t max_wait_us) {

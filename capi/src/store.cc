@@ -10,33 +10,38 @@ using saqiya::capi::fail;
 using saqiya::capi::guard;
 using saqiya::capi::read_sized;
 
+constexpr std::uint64_t kLongestSecret = 1024;
 constexpr std::uint32_t kKnownFlags = SAQIYA_STORE_TESTING | SAQIYA_STORE_HASH_SUBJECTS;
 
-// Null when everything is in its range, else what is not.
+// Null when it can be told, else what is wrong. Ranges are open_store's to check.
 const char* convert(const saqiya_store_options& in, saqiya::StoreOptions* out) {
   if ((in.flags & ~kKnownFlags) != 0 || in.reserved32 != 0) return "unknown option flags are set";
   out->testing = (in.flags & SAQIYA_STORE_TESTING) != 0;
   out->hash_subjects = (in.flags & SAQIYA_STORE_HASH_SUBJECTS) != 0;
   if (in.clock != nullptr) out->clock = in.clock->clock;
   if (in.max_keys != 0) out->max_keys = in.max_keys;
-  if (out->max_keys > (std::uint64_t{1} << 40)) return "max_keys must be at most 2^40";
   if (in.deadline_us != 0) out->deadline = in.deadline_us;
-  if (out->deadline < 1'000 || out->deadline > 3'600'000'000) {
-    return "the deadline must be between 1,000 and 3,600,000,000 microseconds";
-  }
   if (in.prefix != nullptr) out->prefix = in.prefix;
-  if (out->prefix.size() > 64 || out->prefix.find_first_of("{}") != std::string::npos) {
-    return "the prefix must be at most 64 bytes and hold no braces";
-  }
   if (in.secret == nullptr && in.secret_len != 0) return "the secret is null but has a length";
-  if (in.secret_len > 1024) return "the secret must be at most 1,024 bytes";
   if (in.secret != nullptr) {
+    if (in.secret_len > kLongestSecret) return "the secret must be at most 1,024 bytes";
     out->secret.assign(static_cast<const char*>(in.secret),
                        static_cast<std::size_t>(in.secret_len));
   }
   if (in.connections != 0) out->connections = in.connections;
-  if (out->connections > 64) return "connections must be at most 64";
   return nullptr;
+}
+
+int status_of(saqiya::OpenFault fault) {
+  switch (fault) {
+    case saqiya::OpenFault::kUrl:
+      return SAQIYA_BAD_URL;
+    case saqiya::OpenFault::kOption:
+      return SAQIYA_INVALID;
+    case saqiya::OpenFault::kSystem:
+      return SAQIYA_SYSTEM;
+  }
+  return SAQIYA_INTERNAL;
 }
 
 }  // namespace
@@ -100,10 +105,10 @@ int saqiya_store_open(const char* url, const saqiya_store_options* options, saqi
         return fail(error, SAQIYA_INVALID, wrong);
       }
     }
-    std::string message;
+    saqiya::OpenError wrong;
     auto made = std::make_unique<saqiya_store>();
-    made->store = saqiya::open_store(url, converted, &message);
-    if (made->store == nullptr) return fail(error, SAQIYA_BAD_URL, message);
+    made->store = saqiya::open_store(url, converted, &wrong);
+    if (made->store == nullptr) return fail(error, status_of(wrong.fault), wrong.message);
     *store = made.release();
     return static_cast<int>(SAQIYA_OK);
   });

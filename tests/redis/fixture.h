@@ -20,9 +20,9 @@
 namespace saqiya::testing {
 
 inline std::shared_ptr<Store> open(std::string_view url, StoreOptions options = {}) {
-  std::string error;
+  OpenError error;
   std::shared_ptr<Store> store = open_store(url, options, &error);
-  if (store == nullptr) throw std::invalid_argument(error);
+  if (store == nullptr) throw std::invalid_argument(error.message);
   return store;
 }
 

@@ -7,8 +7,8 @@ namespace saqiya::testing {
 namespace {
 
 std::string problem(std::string_view url, const StoreOptions& options = {}) {
-  std::string error;
-  return open_store(url, options, &error) == nullptr ? error : "";
+  OpenError error;
+  return open_store(url, options, &error) == nullptr ? error.message : "";
 }
 
 TEST(StoreUrl, GoodOnesOpenWithoutConnecting) {

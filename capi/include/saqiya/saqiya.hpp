@@ -62,6 +62,13 @@ inline void require(int status, const saqiya_error& error) {
   throw Error(status, error.position, has_message ? error.message : saqiya_status_message(status));
 }
 
+/// A closing zero in the midst of a text would hide the rest of it.
+inline const char* text(const std::string& s) {
+  if (s.find('\0') != std::string::npos)
+    throw Error(SAQIYA_INVALID, -1, "the text holds a zero byte");
+  return s.c_str();
+}
+
 template <auto Free>
 struct Deleter {
   template <typename T>
@@ -116,7 +123,7 @@ class Store {
   explicit Store(const std::string& url, const StoreOptions& options = StoreOptions()) {
     saqiya_store* store = nullptr;
     saqiya_error error = {};
-    detail::require(saqiya_store_open(url.c_str(), &options, &store, &error), error);
+    detail::require(saqiya_store_open(detail::text(url), &options, &store, &error), error);
     handle_.reset(store);
   }
 
@@ -157,8 +164,9 @@ class Limiter {
           const LimiterOptions& options = LimiterOptions()) {
     saqiya_limiter* limiter = nullptr;
     saqiya_error error = {};
-    detail::require(saqiya_limiter_create(store.get(), policy.c_str(), &options, &limiter, &error),
-                    error);
+    detail::require(
+        saqiya_limiter_create(store.get(), detail::text(policy), &options, &limiter, &error),
+        error);
     handle_.reset(limiter);
   }
 
