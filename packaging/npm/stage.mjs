@@ -16,7 +16,7 @@ function lay(name, manifest, files) {
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest, null, 2) + '\n');
 }
 
-const { devDependencies: _, ...main } = source;
+const { devDependencies: _dev, scripts: _scripts, ...main } = source;
 main.optionalDependencies = { [`@saqiya/${platform}`]: source.version };
 lay('main', main, [
   ['node/lib', 'lib'],
