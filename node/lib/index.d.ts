@@ -225,7 +225,7 @@ export class Limiter {
   reset(key: Key): Promise<Decision>;
   resetSync(key: Key): Decision;
   /** Checks each key on its own, in order; on Redis they travel together. */
-  checkMany(keys: ArrayLike<Key>, cost?: number): Promise<Decision[]>;
+  checkMany(keys: readonly Key[], cost?: number): Promise<Decision[]>;
   /**
    * As check, and willing to wait: 'allowed' when the tokens will be there within `timeout`. They are
    * reserved, first come first served; the caller waits `delay` ms before going on.

@@ -84,14 +84,7 @@ class Limiter {
   check(key, cost) {
     try {
       if (this.#local) return Promise.resolve(this.checkSync(key, cost));
-      const { handle } = this.#native;
-      return storeQueue(this.#store).submit(
-        handle,
-        OP_CHECK,
-        key,
-        cost === undefined ? 1 : cost,
-        0,
-      );
+      return this.#submit(OP_CHECK, key, cost);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -105,7 +98,7 @@ class Limiter {
 
   async peek(key, cost = 1) {
     if (this.#local) return this.peekSync(key, cost);
-    return storeQueue(this.#store).submit(this.#native.handle, OP_PEEK, key, cost, 0);
+    return this.#submit(OP_PEEK, key, cost);
   }
 
   refundSync(key, decision) {
@@ -128,13 +121,14 @@ class Limiter {
 
   async reset(key) {
     if (this.#local) return this.resetSync(key);
-    return storeQueue(this.#store).submit(this.#native.handle, OP_RESET, key, 0, 0);
+    return this.#submit(OP_RESET, key);
   }
 
   async checkMany(keys, cost = 1) {
+    if (!Array.isArray(keys)) throw new TypeError('keys must be an array');
     const decisions = [];
     for (let from = 0; from < keys.length; from += MANY_AT_ONCE) {
-      const some = Array.prototype.slice.call(keys, from, from + MANY_AT_ONCE);
+      const some = keys.slice(from, from + MANY_AT_ONCE);
       decisions.push(...(await Promise.all(some.map((key) => this.check(key, cost)))));
     }
     return decisions;
@@ -160,14 +154,19 @@ class Limiter {
     const maxWaitUs = waitMicros(timeout, 'timeout');
     signal?.throwIfAborted();
     const decision = await this.#reserve(key, cost, maxWaitUs, signal);
-    if (decision.delay === 0) return decision;
     try {
-      await sleep(decision.delay, signal);
+      signal?.throwIfAborted();
+      if (decision.delay > 0) await sleep(decision.delay, signal);
     } catch (reason) {
-      await this.refund(key, decision);
+      // It cannot fail but by a close meanwhile, and then the caller still wants the reason.
+      await this.refund(key, decision).catch(() => {});
       throw reason;
     }
     return decision;
+  }
+
+  #submit(op, key, cost = 1, maxWaitUs = 0) {
+    return storeQueue(this.#store).submit(this.#native.handle, op, key, cost, maxWaitUs);
   }
 
   #reserve(key, cost, maxWaitUs, signal) {
@@ -175,11 +174,10 @@ class Limiter {
       this.#native.checkWait(key, cost, maxWaitUs);
       return new Decision(0);
     }
-    const queue = storeQueue(this.#store);
-    const args = [this.#native.handle, OP_CHECK, key, cost, maxWaitUs];
-    if (signal === undefined) return queue.submit(...args);
-    let withdraw;
-    const promise = queue.submitCancellable(...args, (cancel) => (withdraw = cancel));
+    if (signal === undefined) return this.#submit(OP_CHECK, key, cost, maxWaitUs);
+    const { promise, withdraw } = storeQueue(this.#store).submitCancellable(
+      ...[this.#native.handle, OP_CHECK, key, cost, maxWaitUs],
+    );
     return unlessAborted(promise, signal, withdraw);
   }
 

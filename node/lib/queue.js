@@ -14,6 +14,7 @@ const CAPACITY = 65536;
 const REASON_BUSY = 12;
 const FULL = 2;
 const FLUSH_WANTED = 1;
+const NOBODY = Symbol('nobody');
 
 class Queue {
   #native;
@@ -42,14 +43,15 @@ class Queue {
     return this.#pending(slot, result);
   }
 
-  // As submit, and calls onCancel with a function that withdraws the request: true when it will not
-  // be answered any more; whatever it charges is given back.
-  submitCancellable(limiterHandle, op, key, cost, maxWaitUs, onCancel) {
+  // As submit; gives { promise, withdraw }. withdraw() is true when the request will not be answered
+  // any more; whatever it charges is given back.
+  submitCancellable(limiterHandle, op, key, cost, maxWaitUs) {
     const slot = this.#nextSlot();
     const result = this.#native.submit(limiterHandle, op, slot, key, cost, maxWaitUs);
     const promise = this.#pending(slot, result);
-    onCancel(() => this.#cancel(slot));
-    return promise;
+    // The slot may be another request's by the time of the call, its resolver tells.
+    const resolver = result === FULL ? NOBODY : this.#resolvers[slot];
+    return { promise, withdraw: () => this.#cancel(slot, resolver) };
   }
 
   flush() {
@@ -77,8 +79,8 @@ class Queue {
     });
   }
 
-  #cancel(slot) {
-    if (!this.#native.cancel(slot)) return false;
+  #cancel(slot, resolver) {
+    if (this.#resolvers[slot] !== resolver || !this.#native.cancel(slot)) return false;
     this.#resolvers[slot] = undefined;
     this.#free.push(slot);
     return true;

@@ -43,6 +43,17 @@ test('an abort gives back what was reserved', async () => {
   assert.equal(limiter.peekSync('k').retryAfter, 3_600_000);
 });
 
+test('an abort after close still rejects with its reason', async () => {
+  const limiter = new Limiter('1/h');
+  limiter.checkSync('k');
+  const controller = new AbortController();
+  const waiting = limiter.acquire('k', { signal: controller.signal });
+  await Promise.resolve();
+  await limiter.close();
+  controller.abort(new Error('enough'));
+  await assert.rejects(waiting, /^Error: enough$/);
+});
+
 test('a signal that is aborted already reserves nothing', async () => {
   const limiter = new Limiter('1/h');
   await assert.rejects(limiter.acquire('k', { signal: AbortSignal.abort() }), {

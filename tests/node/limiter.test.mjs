@@ -114,6 +114,9 @@ test('peek tells, reset forgets, checkMany decides in order', async () => {
   assert.equal((await limiter.reset('k')).remaining, 2);
   assert.equal(limiter.resetSync('k').outcome, 'allowed');
   assert.deepEqual(await limiter.checkMany([]), []);
+  for (const keys of ['abc', new Uint8Array(2), undefined, { length: 1 }]) {
+    await assert.rejects(limiter.checkMany(keys), TypeError);
+  }
 });
 
 test('a decision is refunded once', async () => {
