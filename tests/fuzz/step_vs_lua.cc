@@ -214,6 +214,8 @@ class Fuzzer {
   bool play_round() {
     const Micros now = clock_->monotonic();
     std::vector<Request> requests;
+    std::vector<std::shared_ptr<const Limiter>> kept;  // requests borrow their limiters
+    for (const Past& past : tickets_) kept.push_back(past.limiter);
     // Those of one rule and cost often stand together, as real ones do.
     for (int i = 0; i < kRequestsPerRound; ++i) {
       requests.push_back(random_request());
