@@ -48,8 +48,8 @@ bool is_full(const BucketState& state, Micros now) {
   return state.q < now || (state.q == now && state.r == 0);
 }
 
-// flat_hash_set grows at a load of 7/8.
-std::size_t growth_limit(std::size_t capacity) { return capacity - capacity / 8; }
+// Entries that a flat_hash_set of so many slots takes before it grows: a load of 7/8.
+std::size_t growth_limit(std::size_t slots) { return slots == 7 ? 6 : slots - slots / 8; }
 
 }  // namespace
 
@@ -91,66 +91,74 @@ MemoryTable::Alone::Alone(const MemoryTable& table, std::uint32_t shard)
 }
 
 void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now) {
-  Map& map = shard.map;
-  if (map.size() >= shard.bound || map.size() >= growth_limit(map.capacity())) {
-    make_room(shard, now);
-  } else if (shard.inserts_left == 0) {
-    sweep(shard, now);
-    shrink(map);
-  }
-  map.insert({key, state});
-  if (shard.inserts_left != 0) --shard.inserts_left;
+  if (shard.inserts_left == 0 || shard.map.size() >= shard.bound) make_room(shard, now);
+  shard.map.insert({key, state});
+  ++shard.slots_used;
+  --shard.inserts_left;
 }
 
-void MemoryTable::reclaim_after(Map& map, Map::iterator at, Micros now, int steps) {
+void MemoryTable::reclaim_after(Shard& shard, Map::iterator at, Micros now, int steps) {
   ++at;
   bool found = false;
-  for (int i = 0; i < steps && at != map.end(); ++i) {
+  for (int i = 0; i < steps && at != shard.map.end(); ++i) {
     const auto candidate = at++;
     if (!is_full(candidate->state, now)) continue;
-    map.erase(candidate);
+    shard.map.erase(candidate);
     found = true;
   }
-  if (found) shrink(map);
+  if (found) shrink(shard);
+}
+
+void MemoryTable::rebuild(Shard& shard, std::size_t slots) {
+  Map fresh(slots);
+  for (const Entry& entry : shard.map) fresh.insert(entry);
+  shard.map.swap(fresh);
+  shard.slots_used = static_cast<std::uint32_t>(shard.map.size());
 }
 
 // A crowd that has left gives its memory back. This takes memory first; when there is none, what
 // the caller wanted is done all the same.
-void MemoryTable::shrink(Map& map) {
-  if (map.capacity() < kShrinkFrom || map.size() * 8 >= map.capacity()) return;
+void MemoryTable::shrink(Shard& shard) {
+  const std::size_t size = shard.map.size();
+  const std::size_t slots = shard.map.capacity();
+  if (slots < kShrinkFrom || size * 8 >= slots) return;
   try {
-    map.rehash(0);
+    rebuild(shard, std::max<std::size_t>(slots / 4, 1));
+    plan_sweep(shard);
   } catch (const std::bad_alloc&) {
   }
+}
+
+void MemoryTable::plan_sweep(Shard& shard) {
+  const std::size_t room = growth_limit(shard.map.capacity()) - shard.slots_used;
+  const std::size_t size = shard.map.size();
+  shard.inserts_left =
+      static_cast<std::uint32_t>(std::min(room, std::max<std::size_t>(kFewestInserts, size)));
 }
 
 void MemoryTable::reclaim_around(std::uint32_t shard, const Hash128& key, Micros now) {
   const Alone alone(*this, shard);
   Map& map = shards_[shard].map;
   const auto it = map.find(key);
-  if (it != map.end()) reclaim_after(map, it, now, kStepsOfRevival);
+  if (it != map.end()) reclaim_after(shards_[shard], it, now, kStepsOfRevival);
 }
 
-void MemoryTable::sweep(Shard& shard, Micros now) {
+void MemoryTable::make_room(Shard& shard, Micros now) {
   Map& map = shard.map;
   for (auto it = map.begin(); it != map.end();) {
     const auto candidate = it++;
     if (is_full(candidate->state, now)) map.erase(candidate);
   }
-  shard.inserts_left = std::max(kFewestInserts, static_cast<std::uint32_t>(map.size()));
-}
-
-void MemoryTable::make_room(Shard& shard, Micros now) {
-  Map& map = shard.map;
-  sweep(shard, now);
   if (map.size() >= shard.bound) evict(shard);
-  const std::size_t limit = growth_limit(map.capacity());
-  if (map.size() * 8 > limit * 7) {
-    // Little was found: grow now, or the next few entries would sweep again.
-    map.reserve(limit + 1);
-  } else if (map.size() * 8 < limit) {
-    map.rehash(0);
+  const std::size_t slots = map.capacity();
+  const std::size_t limit = growth_limit(slots);
+  if (shard.slots_used >= limit) {
+    // When little was found, a larger table, or the next few entries would sweep again.
+    rebuild(shard, map.size() * 8 > limit * 7 || slots == 0 ? slots * 2 + 1 : slots);
+  } else {
+    shrink(shard);
   }
+  plan_sweep(shard);
 }
 
 // The entries nearest to full lose least: they go first, a sixteenth at a time so that the search

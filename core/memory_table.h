@@ -74,6 +74,7 @@ class MemoryTable {
     mutable Lock lock;
     std::uint32_t bound = 0;         // entries this shard may hold
     std::uint32_t inserts_left = 0;  // until the next sweep
+    std::uint32_t slots_used = 0;    // by entries, or perhaps by the marks that erased ones leave
     Map map;
   };
 
@@ -125,12 +126,17 @@ class MemoryTable {
   template <typename Apply>
   static void change(BucketState* entry, Apply&& apply);
 
-  static void reclaim_after(Map& map, Map::iterator at, Micros now, int steps);
-  static void shrink(Map& map);
+  static void reclaim_after(Shard& shard, Map::iterator at, Micros now, int steps);
   void insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now);
   void reclaim_around(std::uint32_t shard, const Hash128& key, Micros now);
-  static void sweep(Shard& shard, Micros now);
   void make_room(Shard& shard, Micros now);
+  // Moves the entries to a table of so many slots. Throws std::bad_alloc having changed nothing.
+  // flat_hash_set itself must never allocate: where that fails, it is left broken. So the set is
+  // not asked to rehash, and slots_used sees to it that there is always room when it is inserted
+  // into.
+  static void rebuild(Shard& shard, std::size_t slots);
+  static void shrink(Shard& shard);
+  static void plan_sweep(Shard& shard);
   void evict(Shard& shard);
 
   const std::size_t shard_count_;
