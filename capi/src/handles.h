@@ -89,6 +89,7 @@ template <typename T>
 bool read_sized(const T* in, T* out) {
   const std::uint32_t size = in->size;
   if (size < 2 * sizeof(std::uint32_t) || size > 4096) return false;
+  if (size % alignof(T) != 0) return false;  // no version's: it would end within a field
   const auto* bytes = reinterpret_cast<const unsigned char*>(in);
   if (size > sizeof(T) &&
       !std::all_of(bytes + sizeof(T), bytes + size, [](unsigned char b) { return b == 0; })) {
