@@ -1,0 +1,115 @@
+/* The ABI that was published: sizes, offsets and numbers never change, fields are only appended. A
+ * change here needs a new SOVERSION. (64-bit targets.) */
+#include <saqiya/saqiya.h>
+
+#include "check.h"
+
+#define SAME(name, condition) typedef char static_##name[(condition) ? 1 : -1]
+#define AT(type, field, offset) SAME(type##_##field, offsetof(type, field) == (offset))
+
+SAME(decision, sizeof(saqiya_decision) == 64);
+AT(saqiya_decision, outcome, 0);
+AT(saqiya_decision, reason, 4);
+AT(saqiya_decision, limit, 8);
+AT(saqiya_decision, remaining, 16);
+AT(saqiya_decision, retry_after_us, 24);
+AT(saqiya_decision, reset_after_us, 32);
+AT(saqiya_decision, delay_us, 40);
+AT(saqiya_decision, rule, 48);
+AT(saqiya_decision, reserved32, 52);
+AT(saqiya_decision, reserved64, 56);
+
+SAME(ticket, sizeof(saqiya_ticket) == 48);
+AT(saqiya_ticket, q, 0);
+AT(saqiya_ticket, r, 8);
+AT(saqiya_ticket, n, 12);
+AT(saqiya_ticket, cost, 16);
+AT(saqiya_ticket, epoch, 24);
+AT(saqiya_ticket, flags, 32);
+AT(saqiya_ticket, reserved32, 36);
+AT(saqiya_ticket, reserved64, 40);
+
+SAME(completion, sizeof(saqiya_completion) == 120);
+AT(saqiya_completion, user_data, 0);
+AT(saqiya_completion, decision, 8);
+AT(saqiya_completion, ticket, 72);
+
+SAME(http_numbers, sizeof(saqiya_http_numbers) == 48);
+AT(saqiya_http_numbers, status, 0);
+AT(saqiya_http_numbers, has_limit, 4);
+AT(saqiya_http_numbers, limit, 8);
+AT(saqiya_http_numbers, remaining, 16);
+AT(saqiya_http_numbers, reset_s, 24);
+AT(saqiya_http_numbers, retry_after_s, 32);
+AT(saqiya_http_numbers, t_s, 40);
+
+SAME(error, sizeof(saqiya_error) == 256);
+AT(saqiya_error, position, 4);
+AT(saqiya_error, message, 8);
+
+SAME(store_options, sizeof(saqiya_store_options) == 64);
+AT(saqiya_store_options, flags, 4);
+AT(saqiya_store_options, clock, 8);
+AT(saqiya_store_options, max_keys, 16);
+AT(saqiya_store_options, deadline_us, 24);
+AT(saqiya_store_options, prefix, 32);
+AT(saqiya_store_options, secret, 40);
+AT(saqiya_store_options, secret_len, 48);
+AT(saqiya_store_options, connections, 56);
+
+SAME(store_stats, sizeof(saqiya_store_stats) == 64);
+AT(saqiya_store_stats, keys, 8);
+AT(saqiya_store_stats, failures, 56);
+
+SAME(limiter_options, sizeof(saqiya_limiter_options) == 24);
+AT(saqiya_limiter_options, name, 8);
+AT(saqiya_limiter_options, deadline_us, 16);
+
+SAME(rule, sizeof(saqiya_rule) == 32);
+AT(saqiya_rule, algorithm, 4);
+AT(saqiya_rule, capacity, 8);
+AT(saqiya_rule, tokens, 16);
+AT(saqiya_rule, period_us, 24);
+
+SAME(key, sizeof(saqiya_key) == 16);
+
+SAME(queue_options, sizeof(saqiya_queue_options) == 16);
+AT(saqiya_queue_options, in_flight, 12);
+
+SAME(request, sizeof(saqiya_request) == 64);
+AT(saqiya_request, op, 4);
+AT(saqiya_request, limiter, 8);
+AT(saqiya_request, key, 16);
+AT(saqiya_request, key_len, 24);
+AT(saqiya_request, cost, 32);
+AT(saqiya_request, max_wait_us, 40);
+AT(saqiya_request, ticket, 48);
+AT(saqiya_request, user_data, 56);
+
+SAME(status, SAQIYA_OK == 0 && SAQIYA_INVALID == 1 && SAQIYA_BAD_POLICY == 2 &&
+                 SAQIYA_BAD_URL == 3 && SAQIYA_NO_MEMORY == 4 && SAQIYA_QUEUE_FULL == 5 &&
+                 SAQIYA_CLOSED == 6 && SAQIYA_TOO_SMALL == 7 && SAQIYA_SYSTEM == 8 &&
+                 SAQIYA_INTERNAL == 9);
+SAME(outcome, SAQIYA_NONE == 0 && SAQIYA_ALLOWED == 1 && SAQIYA_DENIED == 2 && SAQIYA_NEVER == 3 &&
+                  SAQIYA_UNAVAILABLE == 4);
+SAME(reason, SAQIYA_REASON_NONE == 0 && SAQIYA_REASON_CONNECT == 1 && SAQIYA_REASON_RESOLVE == 2 &&
+                 SAQIYA_REASON_AUTH == 3 && SAQIYA_REASON_TIMEOUT == 4 && SAQIYA_REASON_LOST == 5 &&
+                 SAQIYA_REASON_REFUSED == 6 && SAQIYA_REASON_READ_ONLY == 7 &&
+                 SAQIYA_REASON_PERMISSION == 8 && SAQIYA_REASON_SERVER_MEMORY == 9 &&
+                 SAQIYA_REASON_CORRUPT == 10 && SAQIYA_REASON_PROTOCOL == 11 &&
+                 SAQIYA_REASON_BUSY == 12 && SAQIYA_REASON_CANCELLED == 13);
+SAME(algorithm, SAQIYA_TOKEN_BUCKET == 1 && SAQIYA_NO_LIMIT == 2);
+SAME(op,
+     SAQIYA_OP_CHECK == 1 && SAQIYA_OP_PEEK == 2 && SAQIYA_OP_REFUND == 3 && SAQIYA_OP_RESET == 4);
+SAME(flags, SAQIYA_STORE_TESTING == 1 && SAQIYA_STORE_HASH_SUBJECTS == 2 &&
+                SAQIYA_HTTP_LEGACY == 1 && SAQIYA_HTTP_DRAFT == 2);
+SAME(constants, SAQIYA_MAX_KEY == 65536 && SAQIYA_MAX_NAME == 64 &&
+                    SAQIYA_MAX_COST == INT64_C(9007199254740991) &&
+                    SAQIYA_UNLIMITED == SAQIYA_MAX_COST && SAQIYA_FOREVER == INT64_MAX);
+SAME(take, SAQIYA_TAKE_MISUSE == INT64_MIN && SAQIYA_TAKE_NEVER == INT64_MIN + 1 &&
+               SAQIYA_TAKE_UNAVAILABLE == INT64_MIN + 2);
+
+void test_layout(void) {
+  /* Above, at compile time; here, that the library was compiled with the same header. */
+  CHECK_TEXT(saqiya_version(), SAQIYA_VERSION_STRING);
+}

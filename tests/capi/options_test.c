@@ -1,0 +1,152 @@
+/* Option structs: sizes of older and newer callers, and every range at its edge. */
+#include <saqiya/saqiya.h>
+#include <string.h>
+
+#include "check.h"
+
+/* A newer caller's struct: ours and a field that this version does not know. */
+typedef struct newer_store_options {
+  saqiya_store_options known;
+  uint64_t unknown;
+} newer_store_options;
+
+static int open_with(const void *options) {
+  saqiya_store *store = (saqiya_store *)&store;
+  saqiya_error error;
+  const int code =
+      saqiya_store_open("memory://", (const saqiya_store_options *)options, &store, &error);
+  CHECK((code == SAQIYA_OK) == (store != NULL));
+  CHECK_EQ(error.code, code);
+  CHECK((code == SAQIYA_OK) == (error.message[0] == '\0'));
+  saqiya_store_free(store);
+  return code;
+}
+
+static void test_sizes(void) {
+  newer_store_options newer;
+  uint32_t size;
+  memset(&newer, 0, sizeof newer);
+  for (size = 0; size < 8; ++size) {
+    newer.known.size = size;
+    CHECK_EQ(open_with(&newer), SAQIYA_INVALID);
+  }
+  for (size = 8; size <= sizeof newer; ++size) { /* older, this, newer with zeros */
+    newer.known.size = size;                     /* or one that ends within a field */
+    CHECK_EQ(open_with(&newer), size % 8 == 0 ? SAQIYA_OK : SAQIYA_INVALID);
+  }
+  newer.known.size = sizeof newer;
+  newer.unknown = 1;
+  CHECK_EQ(open_with(&newer), SAQIYA_INVALID);
+  newer.known.size = sizeof newer.known; /* what lies behind an older struct is not read */
+  CHECK_EQ(open_with(&newer), SAQIYA_OK);
+  newer.known.size = 16; /* nor are fields behind its end */
+  newer.known.deadline_us = 1;
+  CHECK_EQ(open_with(&newer), SAQIYA_OK);
+  newer.known.size = UINT32_MAX;
+  CHECK_EQ(open_with(&newer), SAQIYA_INVALID);
+}
+
+static void test_store_ranges(void) {
+  static const int64_t good_deadlines[] = {0, 1000, INT64_C(3600000000)};
+  static const int64_t bad_deadlines[] = {-1, 1, 999, INT64_C(3600000001), INT64_MAX, INT64_MIN};
+  static const char prefix64[] = "0123456789012345678901234567890123456789012345678901234567890123";
+  static const char prefix65[] =
+      "01234567890123456789012345678901234567890123456789012345678901234";
+  static const char secret[1025] = {0};
+  saqiya_store_options o;
+  size_t i;
+  for (i = 0; i < sizeof good_deadlines / sizeof *good_deadlines; ++i) {
+    saqiya_store_options_init(&o);
+    o.deadline_us = good_deadlines[i];
+    CHECK_EQ(open_with(&o), SAQIYA_OK);
+  }
+  for (i = 0; i < sizeof bad_deadlines / sizeof *bad_deadlines; ++i) {
+    saqiya_store_options_init(&o);
+    o.deadline_us = bad_deadlines[i];
+    CHECK_EQ(open_with(&o), SAQIYA_INVALID);
+  }
+#define EXPECT_CODE(field, value, code) \
+  do {                                  \
+    saqiya_store_options_init(&o);      \
+    o.field = (value);                  \
+    CHECK_EQ(open_with(&o), (code));    \
+  } while (0)
+  EXPECT_CODE(flags, 4, SAQIYA_INVALID);
+  EXPECT_CODE(flags, UINT32_MAX, SAQIYA_INVALID);
+  EXPECT_CODE(flags, SAQIYA_STORE_HASH_SUBJECTS, SAQIYA_OK);
+  EXPECT_CODE(max_keys, 1, SAQIYA_OK);
+  EXPECT_CODE(max_keys, UINT64_C(1) << 40, SAQIYA_OK);
+  EXPECT_CODE(max_keys, (UINT64_C(1) << 40) + 1, SAQIYA_INVALID);
+  EXPECT_CODE(max_keys, UINT64_MAX, SAQIYA_INVALID);
+  EXPECT_CODE(prefix, "", SAQIYA_OK);
+  EXPECT_CODE(prefix, prefix64, SAQIYA_OK);
+  EXPECT_CODE(prefix, prefix65, SAQIYA_INVALID);
+  EXPECT_CODE(prefix, "a{b", SAQIYA_INVALID);
+  EXPECT_CODE(prefix, "}", SAQIYA_INVALID);
+  EXPECT_CODE(connections, 64, SAQIYA_OK);
+  EXPECT_CODE(connections, 65, SAQIYA_INVALID);
+  EXPECT_CODE(reserved32, 1, SAQIYA_INVALID);
+  EXPECT_CODE(secret_len, 1, SAQIYA_INVALID); /* of a null secret */
+#undef EXPECT_CODE
+  saqiya_store_options_init(&o);
+  o.secret = secret;
+  o.secret_len = 1024;
+  CHECK_EQ(open_with(&o), SAQIYA_OK);
+  o.secret_len = 1025;
+  CHECK_EQ(open_with(&o), SAQIYA_INVALID);
+}
+
+static int create_with(saqiya_store *store, const saqiya_limiter_options *options) {
+  saqiya_limiter *limiter = (saqiya_limiter *)store;
+  saqiya_error error;
+  const int code = saqiya_limiter_create(store, "5/s", options, &limiter, &error);
+  CHECK((code == SAQIYA_OK) == (limiter != NULL));
+  CHECK_EQ(error.code, code);
+  if (code == SAQIYA_OK && options != NULL && options->name != NULL) {
+    CHECK_TEXT(saqiya_limiter_name(limiter), options->name);
+  }
+  if (code != SAQIYA_OK) CHECK_EQ(error.position, -1);
+  saqiya_limiter_free(limiter);
+  return code;
+}
+
+static void test_limiter_options(void) {
+  static const char name64[] = "0123456789012345678901234567890123456789012345678901234567890123";
+  static const char name65[] = "01234567890123456789012345678901234567890123456789012345678901234";
+  static const char *const good[] = {"a", " ", "~", "log in: {\"x\"}", name64};
+  static const char *const bad[] = {"", "\n", "\x7f", "\xc3\xa9", name65};
+  saqiya_store *store = NULL;
+  saqiya_limiter_options o;
+  size_t i;
+  CHECK_EQ(saqiya_store_open("memory://", NULL, &store, NULL), SAQIYA_OK);
+  CHECK_EQ(create_with(store, NULL), SAQIYA_OK);
+  saqiya_limiter_options_init(NULL);
+  saqiya_limiter_options_init(&o);
+  CHECK_EQ(o.size, sizeof o);
+  CHECK_EQ(create_with(store, &o), SAQIYA_OK);
+  for (i = 0; i < sizeof good / sizeof *good; ++i) {
+    o.name = good[i];
+    CHECK_EQ(create_with(store, &o), SAQIYA_OK);
+  }
+  for (i = 0; i < sizeof bad / sizeof *bad; ++i) {
+    o.name = bad[i];
+    CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
+  }
+  o.name = NULL;
+  o.flags = 1;
+  CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
+  o.flags = 0;
+  o.deadline_us = 999;
+  CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
+  o.deadline_us = 1000;
+  CHECK_EQ(create_with(store, &o), SAQIYA_OK);
+  o.size = 7;
+  CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
+  saqiya_store_free(store);
+}
+
+void test_options(void) {
+  test_sizes();
+  test_store_ranges();
+  test_limiter_options();
+}
