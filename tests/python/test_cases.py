@@ -7,10 +7,11 @@ from itertools import cycle
 
 from conftest import StoreMaker, make_memory_store
 
-from saqiya import Limiter, TokenBucket
+from saqiya import Limiter, Store, TokenBucket
 from support import vectors
 from support.model import Rule
 from support.model import TokenBucket as Model
+from support.redis_server import RedisServer
 
 DAY = 86_400
 
@@ -148,6 +149,34 @@ def test_an_hour_bucket_refills_two_tokens_in_two_hours(make_store: StoreMaker) 
     assert limiter.check("k", 10)
     clock.advance(2 * 3_600)
     assert sum(bool(limiter.check("k")) for _ in range(10)) == 2
+
+
+def test_c34_a_key_lives_as_long_as_its_bucket_fills(redis: RedisServer) -> None:
+    """A fixed expiry of an hour would make the empty bucket full after an hour."""
+    limiter = Limiter("1/h burst 10", store=Store(redis.url, deadline=10))
+    for cost in (4, 6):
+        limiter.check("k", cost)
+    (key,) = redis.keys()
+    ten_hours_ms = 10 * 3_600_000
+    assert ten_hours_ms - 60_000 < int(redis.cli("PTTL", key)) <= ten_hours_ms + 1
+    limiter.refund("k", limiter.check("k", 0))
+    assert limiter.reset("k")
+    assert redis.keys() == []
+
+
+def test_c35_policies_of_one_key_do_not_meet(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    first = Limiter("5/5min", store=store)
+    second = Limiter("100/min", store=store)
+    assert [first.check("k").remaining, second.check("k").remaining] == [4, 99]
+    assert first.check("k", 4)
+    assert second.check("k").remaining == 98
+
+
+def test_a_limit_that_changes_keeps_the_used_share(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    assert Limiter("100/min", store=store, name="api").check("k", 30)
+    assert Limiter("10/min", store=store, name="api").peek("k").remaining == 7
 
 
 def test_a_thousand_users_get_what_the_model_gives(make_store: StoreMaker) -> None:
