@@ -77,8 +77,8 @@ class KeyBytes {
 void prepare_call(const Request& request, Call* call);
 
 // Appends the requests kSent in [first, last) as one EVALSHA, or as an EVAL that brings the script.
-// now: the reading that testing sends, -1 for the server's own clock. scratch is any string. Returns
-// how many requests there were.
+// now: the reading that testing sends, -1 for the server's own clock. scratch is any string.
+// Returns how many requests there were.
 std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
                          const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
                          std::string* out);

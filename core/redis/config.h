@@ -12,12 +12,12 @@ namespace saqiya::redis {
 
 // Where the server is and how to log in.
 struct Endpoint {
-  bool local = false;    // a Unix socket at `path`, else TCP to host:port
-  std::string host;      // without brackets
+  bool local = false;  // a Unix socket at `path`, else TCP to host:port
+  std::string host;    // without brackets
   std::uint16_t port = 6379;
   std::string path;
   bool has_password = false;
-  std::string user;      // empty: the default user
+  std::string user;  // empty: the default user
   std::string password;
   std::uint32_t database = 0;
 };

@@ -115,7 +115,8 @@ Micros Connection::next_event(Micros now) const {
   if (state_ == State::kReady) return kForever;
   if (state_ == State::kConnecting || state_ == State::kHandshake) return address_limit_;
   const Micros wait = resolver_.timeout();
-  return std::min(state_ == State::kResolving ? limit_ : kForever, wait < 0 ? kForever : now + wait);
+  return std::min(state_ == State::kResolving ? limit_ : kForever,
+                  wait < 0 ? kForever : now + wait);
 }
 
 // Tries the next address that gives a socket; none left: fails.

@@ -1,5 +1,5 @@
-// The Redis queue's works: requests in order of submission, batches of them on the wire, completions
-// for the caller. Knows nothing of forks (queue.h does) and has one owner at a time.
+// The Redis queue's works: requests in order of submission, batches of them on the wire,
+// completions for the caller. Knows nothing of forks (queue.h does) and has one owner at a time.
 //
 // A request is in exactly one place: waiting (from next_ on in calls_), in a batch of sent_, or
 // done. Invariants: sequence numbers in calls_ only grow; batches hold disjoint ranges of them;
@@ -103,28 +103,28 @@ class Engine {
   KeyBytes keys_;
   Ring<Batch> sent_;
   Ring<Completion> completions_;
-  std::uint64_t next_ = 0;          // the first request that may be waiting
-  std::size_t waiting_ = 0;         // how many are
+  std::uint64_t next_ = 0;              // the first request that may be waiting
+  std::size_t waiting_ = 0;             // how many are
   Micros waiting_deadline_ = kForever;  // not later than the earliest deadline among them
-  Micros longest_deadline_ = 0;     // of all that waited since the connection was lost
-  std::size_t open_ = 0;            // submitted, not cancelled, not drained
+  Micros longest_deadline_ = 0;         // of all that waited since the connection was lost
+  std::size_t open_ = 0;                // submitted, not cancelled, not drained
   bool closed_ = false;
 
   absl::flat_hash_map<const Limiter*, std::unique_ptr<HeldLimiter>> held_;
   HeldLimiter* last_held_ = nullptr;
 
-  bool always_eval_ = false;        // EVALSHA is forbidden to this user
-  bool eval_first_ = false;         // SCRIPT LOAD was refused: the first batch brings the script
-  bool leaving_ = false;            // send nothing more on this connection
+  bool always_eval_ = false;  // EVALSHA is forbidden to this user
+  bool eval_first_ = false;   // SCRIPT LOAD was refused: the first batch brings the script
+  bool leaving_ = false;      // send nothing more on this connection
   Reason leave_reason_ = Reason::kNone;
-  bool good_ = false;               // this connection has answered
-  int failures_ = 0;                // openings that failed in a row
-  Micros retry_at_ = 0;             // no opening before this
+  bool good_ = false;    // this connection has answered
+  int failures_ = 0;     // openings that failed in a row
+  Micros retry_at_ = 0;  // no opening before this
   Reason last_reason_ = Reason::kConnect;
   std::uint64_t jitter_;
 
-  std::string subject_;             // scratch
-  std::string arguments_;           // scratch
+  std::string subject_;    // scratch
+  std::string arguments_;  // scratch
 };
 
 }  // namespace saqiya::redis

@@ -10,8 +10,8 @@ namespace saqiya::redis {
 
 struct ErrorClass {
   Reason reason = Reason::kProtocol;
-  bool no_script = false;    // the script is not loaded; nothing ran
-  bool no_evalsha = false;   // EVALSHA itself is forbidden; nothing ran
+  bool no_script = false;   // the script is not loaded; nothing ran
+  bool no_evalsha = false;  // EVALSHA itself is forbidden; nothing ran
   // This connection will not do: the server is a replica now, or does not know us any more.
   bool leave = false;
 };

@@ -61,8 +61,8 @@ struct Resolver::Callbacks {
 };
 
 void Resolver::watch(int fd, bool readable, bool writable) {
-  const auto at = std::find_if(watched_.begin(), watched_.end(),
-                               [fd](const Watched& w) { return w.fd == fd; });
+  const auto at =
+      std::find_if(watched_.begin(), watched_.end(), [fd](const Watched& w) { return w.fd == fd; });
   epoll_event event{};
   event.events = (readable ? EPOLLIN : 0U) | (writable ? EPOLLOUT : 0U);
   event.data.fd = fd;

@@ -53,8 +53,8 @@ void append_command(std::span<const std::string_view> words, std::string* out) {
     sizes.push_back(word.size());
   }
   char* command = nullptr;
-  const auto length = redisFormatCommandArgv(&command, static_cast<int>(words.size()), text.data(),
-                                             sizes.data());
+  const auto length =
+      redisFormatCommandArgv(&command, static_cast<int>(words.size()), text.data(), sizes.data());
   if (length < 0) throw std::bad_alloc();
   const std::unique_ptr<char, void (*)(char*)> owner(command, [](char* p) {
 #if HIREDIS_MAJOR >= 1
