@@ -25,7 +25,8 @@ function makeLimiter({ limit, burst, store, name, deadline }) {
   return new Limiter(policy, { store, name, deadline });
 }
 
-const isPromise = (value) => typeof value?.then === 'function';
+const isPromise = (value) =>
+  typeof value === 'object' && value !== null && typeof value.then === 'function';
 
 function rateLimit(options) {
   checkNames(options, OPTIONS, 'rateLimit');
