@@ -4,6 +4,7 @@
 
 const { existsSync } = require('node:fs');
 const { join } = require('node:path');
+const { version } = require('../package.json');
 
 // Both C libraries are tried on Linux: some installers fetch both packages, and only the right one
 // loads.
@@ -30,7 +31,9 @@ function load() {
   const failures = [];
   for (const candidate of candidates()) {
     try {
-      return require(candidate);
+      const addon = require(candidate);
+      if (addon.version === version) return addon;
+      failures.push(`  ${candidate}: version ${addon.version} instead of ${version}`);
     } catch (error) {
       failures.push(`  ${candidate}: ${error.message.split('\n')[0]}`);
     }

@@ -1,6 +1,6 @@
 // Finding the native part.
 import assert from 'node:assert/strict';
-import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -11,7 +11,9 @@ let folder;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'saqiya-loader-'));
-  await cp(dirname(library), join(folder, 'lib'), { recursive: true });
+  const lib = dirname(library);
+  await cp(lib, join(folder, 'lib'), { recursive: true });
+  await cp(join(lib, '..', 'package.json'), join(folder, 'package.json'));
 });
 after(() => rm(folder, { recursive: true }));
 
@@ -37,4 +39,13 @@ test('SAQIYA_NATIVE_PATH is the only place that is tried', async () => {
   assert.match(stdout, /^ERR_SAQIYA_NATIVE\n/);
   assert.match(stdout, /missing\.node/);
   assert.doesNotMatch(stdout, /@saqiya/);
+});
+
+test('a native part of another version is not used', async () => {
+  const other = join(folder, 'other.js');
+  await writeFile(other, "exports.version = '0.0.9';");
+  const env = { SAQIYA_NATIVE_PATH: other };
+  const { stdout } = await run(load(), { bare: true, env });
+  assert.match(stdout, /^ERR_SAQIYA_NATIVE\n/);
+  assert.match(stdout, /other\.js: version 0\.0\.9 instead of \d/);
 });
