@@ -42,6 +42,7 @@ struct Config {
   bool testing = false;          // batches carry the clock's reading, keys live an hour or longer
   std::shared_ptr<Clock> clock;  // testing only; null: the system's
   std::uint32_t connections = 4;
+  std::string nameservers;  // "address:port, ..."; empty: the system's, as always but in tests
   mutable Counters counters;
 };
 

@@ -63,7 +63,7 @@ void Connection::open(Micros now, Micros limit) {
     return;
   }
   // A question that outlived the opening that asked it is worth waiting for again.
-  if (!resolver_.running()) resolver_.start(endpoint.host, endpoint.port);
+  if (!resolver_.running()) resolver_.start(endpoint.host, endpoint.port, config_.nameservers);
   state_ = State::kResolving;
 }
 

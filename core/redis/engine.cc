@@ -6,31 +6,18 @@
 
 #include <algorithm>
 #include <ctime>
-#include <new>
 #include <utility>
 
 #include "core/key.h"
-#include "core/redis/error.h"
 
 namespace saqiya::redis {
-namespace {
-
-constexpr Micros kFirstBackOff = 10'000;
-constexpr Micros kLongestBackOff = 1'000'000;
-// What may lie unsent before no further batch is written.
-constexpr std::size_t kMaxBacklog = std::size_t{1} << 20;
-
-Micros now_monotonic() { return system_monotonic(); }
-
-}  // namespace
-
 Engine::Engine(std::shared_ptr<const Config> config, const QueueOptions& options,
                bool hold_limiters)
     : config_(std::move(config)),
       options_(options),
       hold_limiters_(hold_limiters),
       connection_(*config_, epoll_.fd()),
-      jitter_(static_cast<std::uint64_t>(now_monotonic()) ^
+      jitter_(static_cast<std::uint64_t>(system_monotonic()) ^
               reinterpret_cast<std::uintptr_t>(this)) {
   sent_.reserve(options_.in_flight + 1);
 }
@@ -91,7 +78,7 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   if (open_ >= options_.capacity || calls_.size() >= 2 * options_.capacity + 65536) {
     return SubmitResult::kFull;
   }
-  const Micros now = now_monotonic();
+  const Micros now = system_monotonic();
   completions_.reserve(open_ + 1);  // so that completing cannot fail
   // Until all of it is there the slot counts as gone.
   Call& call = calls_.push();
@@ -180,7 +167,7 @@ void Engine::give_back(const Call& call, const Ticket& ticket) {
   prepare_call(request, &refund);
   refund.internal = true;
   refund.user_data = 0;
-  refund.deadline = now_monotonic() + held->limiter->deadline();
+  refund.deadline = system_monotonic() + held->limiter->deadline();
   refund.key_size = key_size;
   keys_.append_copy(key_at, key_size);
   refund.held = held;
@@ -197,242 +184,6 @@ void Engine::retire() {
   }
   next_ = std::max(next_, calls_.begin());
   keys_.release(calls_.empty() ? keys_.end() : calls_.front().key_at);
-}
-
-// -- Connection -------------------------------------------------------------------------------
-
-void Engine::connect_if_needed(Micros now) {
-  if (connection_.state() == Connection::State::kClosed && waiting_ > 0) {
-    if (now < retry_at_) {
-      end_waiting(last_reason_);
-    } else {
-      good_ = false;
-      leaving_ = false;
-      always_eval_ = false;
-      connection_.open(now, std::max(now + config_->deadline, longest_deadline_));
-    }
-  }
-  if (connection_.is_ready()) return;
-  const bool opening = connection_.state() != Connection::State::kClosed;
-  connection_.advance(now);
-  if (connection_.is_ready()) {
-    eval_first_ = !connection_.script_loaded();
-  } else if (connection_.state() == Connection::State::kClosed && (opening || waiting_ > 0)) {
-    connection_failed(connection_.failure(), now);
-  }
-}
-
-// Back-off: 10 ms, doubling to 1 s, of which a random half is left out.
-void Engine::connection_failed(Reason reason, Micros now) {
-  last_reason_ = reason;
-  const Micros longest = std::min(kFirstBackOff << std::min(failures_, 10), kLongestBackOff);
-  ++failures_;
-  jitter_ = jitter_ * 6364136223846793005U + 1442695040888963407U;
-  retry_at_ = now + longest / 2 +
-              static_cast<Micros>((jitter_ >> 33) % static_cast<std::uint64_t>(longest / 2));
-  end_waiting(reason);
-}
-
-// Whatever was written, even in part, may have run and is not sent again.
-void Engine::lose_connection(Reason reason, Micros now) {
-  const std::uint64_t written = connection_.sent();
-  connection_.close();
-  leaving_ = false;
-  while (!sent_.empty()) {
-    const Batch batch = sent_.front();
-    sent_.pop_front();
-    const bool unwritten = batch.begins_at >= written;
-    for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
-      Call& call = calls_.at(seq);
-      const bool live = call.state == Call::State::kSent || call.state == Call::State::kSwallowed;
-      if (!live) continue;
-      if (!unwritten) {
-        end(&call, call.deadline <= now ? Reason::kTimeout : reason);
-      } else if (call.deadline <= now) {
-        end(&call, Reason::kBusy);
-      } else if (call.state == Call::State::kSwallowed) {
-        end(&call, reason);
-      } else {
-        wait_in_line(&call);
-        next_ = std::min(next_, seq);
-      }
-    }
-  }
-  retire();
-  if (good_) {
-    failures_ = 0;
-    retry_at_ = now;
-  } else {
-    // What waits was never sent: for it there was no connection.
-    const bool unknown = reason == Reason::kLost || reason == Reason::kProtocol;
-    connection_failed(unknown ? Reason::kConnect : reason, now);
-  }
-}
-
-void Engine::receive(Micros now) {
-  while (connection_.is_ready()) {
-    const Connection::Input input = connection_.receive();
-    if (!take_replies(now)) return;
-    if (leaving_ && sent_.empty()) {
-      // Not a good connection, whatever it answered: the next one waits its turn.
-      good_ = false;
-      return lose_connection(leave_reason_, now);
-    }
-    if (input == Connection::Input::kClosed) return lose_connection(Reason::kLost, now);
-    if (input == Connection::Input::kDone) return;
-  }
-}
-
-// False when the connection had to be closed.
-bool Engine::take_replies(Micros now) {
-  bool any = false;
-  while (true) {
-    const ReplyReader::Result result = connection_.reader().next();
-    if (result == ReplyReader::Result::kMore) break;
-    if (result == ReplyReader::Result::kError || sent_.empty() ||
-        !take_reply(connection_.reader().reply(), now)) {
-      lose_connection(Reason::kProtocol, now);
-      return false;
-    }
-    any = true;
-  }
-  if (any) retire();
-  return true;
-}
-
-// Answers the oldest batch. False when the reply cannot be one to it.
-bool Engine::take_reply(const Reply& reply, Micros now) {
-  const Batch batch = sent_.front();
-  if (reply.root().kind == ReplyItem::kError) {
-    sent_.pop_front();
-    const ErrorClass error = classify_error(reply.text(reply.root()));
-    if (!batch.as_eval && (error.no_script || error.no_evalsha)) {
-      always_eval_ = always_eval_ || error.no_evalsha;
-      return resend(batch, now);
-    }
-    end_batch(batch, error.reason);
-    if (error.leave) {
-      leaving_ = true;
-      leave_reason_ = error.reason;
-    }
-    return true;
-  }
-  BatchReply results(reply, calls_, batch.first, batch.last);
-  if (!results.is_valid()) return false;
-  sent_.pop_front();
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
-    Call& call = calls_.at(seq);
-    const bool swallowed = call.state == Call::State::kSwallowed;
-    if (call.state != Call::State::kSent && !swallowed) continue;
-    Answer answer;
-    results.next(call, &answer);
-    if (swallowed && answer.ticket.n != 0) {
-      try {
-        give_back(call, answer.ticket);
-      } catch (const std::bad_alloc&) {
-        // Then the charge stays. The replies behind it must still reach theirs.
-      }
-    }
-    complete(&calls_.at(seq), answer);
-  }
-  if (results.must_leave()) {
-    leaving_ = true;
-    leave_reason_ = Reason::kReadOnly;
-  } else if (!good_) {
-    good_ = true;
-    failures_ = 0;
-  }
-  return results.is_valid();
-}
-
-void Engine::end_batch(const Batch& batch, Reason reason) {
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
-    Call& call = calls_.at(seq);
-    if (call.state == Call::State::kSent || call.state == Call::State::kSwallowed) {
-      end(&call, reason);
-    }
-  }
-}
-
-// Nothing of the batch ran: it goes once again and brings the script.
-bool Engine::resend(Batch batch, Micros now) {
-  batch.as_eval = true;
-  batch.deadline = kForever;
-  bool any = false;
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
-    Call& call = calls_.at(seq);
-    if (call.state == Call::State::kSwallowed) {
-      end(&call, Reason::kCancelled);
-    } else if (call.state == Call::State::kSent) {
-      if (call.deadline <= now) {
-        end(&call, Reason::kRefused);
-      } else {
-        any = true;
-        batch.deadline = std::min(batch.deadline, call.deadline);
-      }
-    }
-  }
-  if (any) send_batch(batch);
-  return true;
-}
-
-// -- Sending ----------------------------------------------------------------------------------
-
-bool Engine::may_send() const {
-  return connection_.is_ready() && !leaving_ && waiting_ > 0 && sent_.size() < options_.in_flight &&
-         connection_.backlog() < kMaxBacklog;
-}
-
-void Engine::send_waiting() {
-  while (may_send()) {
-    Batch batch;
-    batch.first = next_;
-    batch.deadline = kForever;
-    std::uint64_t seq = next_;
-    for (std::uint32_t taken = 0; taken < options_.batch && seq != calls_.end(); ++seq) {
-      Call& call = calls_.at(seq);
-      if (call.state != Call::State::kWaiting) continue;
-      call.state = Call::State::kSent;
-      batch.deadline = std::min(batch.deadline, call.deadline);
-      --waiting_;
-      ++taken;
-    }
-    batch.last = seq;
-    next_ = seq;
-    if (waiting_ == 0) {
-      waiting_deadline_ = kForever;
-      longest_deadline_ = 0;
-    }
-    batch.as_eval = always_eval_ || eval_first_;
-    eval_first_ = false;
-    send_batch(batch);
-  }
-}
-
-void Engine::send_batch(Batch batch) {
-  Micros now = -1;
-  if (config_->testing) now = config_->clock ? config_->clock->monotonic() : now_monotonic();
-  batch.begins_at = connection_.appended();
-  std::string* const output = connection_.output();
-  const std::size_t before = output->size();
-  std::size_t count = 0;
-  try {
-    count = append_batch(calls_, batch.first, batch.last, keys_, batch.as_eval, now, &arguments_,
-                         output);
-  } catch (const std::bad_alloc&) {
-    output->resize(before);
-    return end_batch(batch, Reason::kBusy);
-  }
-  sent_.push() = batch;
-  Counters::add(config_->counters.batches, 1);
-  Counters::add(config_->counters.requests, count);
-}
-
-void Engine::flush(Micros now) {
-  if (!connection_.is_ready() || connection_.backlog() == 0 || connection_.send()) return;
-  // Replies that came before the end are still good.
-  receive(now);
-  if (connection_.is_ready()) lose_connection(Reason::kLost, now);
 }
 
 // -- Time -------------------------------------------------------------------------------------
@@ -484,7 +235,7 @@ void Engine::expire(Micros now) {
 
 void Engine::process() {
   if (closed_) return;
-  const Micros now = now_monotonic();
+  const Micros now = system_monotonic();
   // What has arrived counts, even when this call comes late.
   receive(now);
   // Twice, since a connection that turns out broken while sending is followed by a new one at once.
@@ -501,7 +252,7 @@ Micros Engine::timeout() const {
   if (!completions_.empty()) return 0;
   const bool opening = connection_.state() != Connection::State::kClosed;
   if (waiting_ > 0 && (!opening || may_send())) return 0;
-  const Micros now = now_monotonic();
+  const Micros now = system_monotonic();
   Micros next = std::min(waiting_deadline_, connection_.next_event(now));
   for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
     next = std::min(next, sent_.at(i).deadline);

@@ -87,7 +87,7 @@ void Resolver::stop() {
   running_ = false;
 }
 
-void Resolver::start(const std::string& host, std::uint16_t port) {
+void Resolver::start(const std::string& host, std::uint16_t port, const std::string& nameservers) {
   // A new channel reads resolv.conf and hosts again, which may have changed since.
   stop();
   addresses_.clear();
@@ -102,6 +102,10 @@ void Resolver::start(const std::string& host, std::uint16_t port) {
   if (ares_init_options(&channel_, &options, kSet) != ARES_SUCCESS) {
     channel_ = nullptr;
     return;  // no addresses: cannot be resolved
+  }
+  if (!nameservers.empty() &&
+      ares_set_servers_ports_csv(channel_, nameservers.c_str()) != ARES_SUCCESS) {
+    return;
   }
   ares_addrinfo_hints hints{};
   hints.ai_flags = ARES_AI_NUMERICSERV | ARES_AI_NOSORT;

@@ -30,8 +30,8 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Forgets what went before and begins anew.
-  void start(const std::string& host, std::uint16_t port);
+  // Forgets what went before and begins anew. nameservers: empty for the system's.
+  void start(const std::string& host, std::uint16_t port, const std::string& nameservers);
   bool running() const { return running_; }
   // Lets c-ares read, write, and give up. Never waits.
   void process();

@@ -406,12 +406,6 @@ TEST_F(RedisStoreTest, ADatabaseThatIsNotThereNeverBecomesDatabaseZero) {
   EXPECT_EQ(server_.client().number({"DBSIZE"}), 0);
 }
 
-TEST_F(RedisStoreTest, NamesAreResolvedAndEveryAddressIsTried) {
-  // localhost may be ::1 first, where this server does not listen.
-  const auto store = open("redis://localhost:" + std::to_string(server_.port()), patient());
-  EXPECT_EQ(outcome(check(*make_limiter(store, "2/h"), "u")), Outcome::kAllowed);
-}
-
 TEST_F(RedisStoreTest, TestingKeepsKeysForAnHour) {
   const auto store = open(server_.url(), timed(clock_));
   ASSERT_EQ(outcome(check(*make_limiter(store, "5/s", "h"), "u")), Outcome::kAllowed);
@@ -443,103 +437,6 @@ TEST_F(RedisStoreTest, EachPairOfPolicyAndKeyIsItsOwn) {
   }
   EXPECT_EQ(outcome(check(*five, "u")), Outcome::kDenied);
   EXPECT_EQ(ask(check(*hundred, "u")).decision.remaining, 94);
-}
-
-TEST(RedisServerRights, LeastRightsAreEnough) {
-  RedisServer server;
-  Client plain = server.client();
-  ASSERT_FALSE(plain({"ACL", "SETUSER", "app", "on", ">p@ss:w/rd", "~sq:*", "-@all", "+evalsha",
-                      "+script|load", "+time", "+get", "+set", "+del"})
-                   .error);
-  const auto store = open(server.url("app:p%40ss%3Aw%2Frd@"), patient());
-  const auto limiter = make_limiter(store, "2/h");
-  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(reset(*limiter, "u")), Outcome::kAllowed);
-  // Other keys are not open to it.
-  StoreOptions options = patient();
-  options.prefix = "other:";
-  const auto outside = open(server.url("app:p%40ss%3Aw%2Frd@"), options);
-  EXPECT_EQ(reason(check(*make_limiter(outside, "2/h"), "u")), Reason::kPermission);
-}
-
-TEST(RedisServerRights, WithoutScriptLoadTheScriptTravelsWithEval) {
-  RedisServer server;
-  Client plain = server.client();
-  plain({"ACL", "SETUSER", "app", "on", ">p", "~sq:*", "-@all", "+evalsha", "+eval", "+time",
-         "+get", "+set"});
-  const auto store = open(server.url("app:p@"), patient());
-  const auto limiter = make_limiter(store, "2/h");
-  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kDenied);
-  EXPECT_THAT(plain.info("cmdstat_eval"), ::testing::StartsWith("calls=1,"));
-  EXPECT_THAT(plain.info("cmdstat_evalsha"), ::testing::StartsWith("calls=2,"));
-}
-
-TEST(RedisServerRights, WithoutEvalshaEveryBatchIsEval) {
-  RedisServer server;
-  Client plain = server.client();
-  plain({"ACL", "SETUSER", "app", "on", ">p", "~sq:*", "-@all", "+eval", "+time", "+get", "+set"});
-  const auto store = open(server.url("app:p@"), patient());
-  const auto limiter = make_limiter(store, "3/h");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kDenied);
-  EXPECT_EQ(store->stats().failures, 0U);
-}
-
-TEST(RedisServerRights, AMissingRightIsAReason) {
-  for (const char* missing : {"+set", "+get", "+time", "+eval"}) {
-    RedisServer server;
-    Client plain = server.client();
-    plain({"ACL", "SETUSER", "app", "on", ">p", "~sq:*", "-@all"});
-    for (const char* right : {"+eval", "+time", "+get", "+set"}) {
-      if (std::string_view(right) != missing) plain({"ACL", "SETUSER", "app", right});
-    }
-    const auto store = open(server.url("app:p@"), patient());
-    EXPECT_EQ(reason(check(*make_limiter(store, "2/h"), "u")), Reason::kPermission) << missing;
-  }
-}
-
-TEST(RedisServerRights, PasswordsAreCheckedAndNeverShown) {
-  RedisServer server({"--requirepass", "geheim"});
-  const auto limiter = [&](std::string_view login) {
-    return make_limiter(open(server.url(login), patient()), "9/h", "x");
-  };
-  EXPECT_EQ(outcome(check(*limiter(":geheim@"), "u")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(check(*limiter("default:geheim@"), "u")), Outcome::kAllowed);
-  EXPECT_EQ(reason(check(*limiter(":wrong@"), "u")), Reason::kAuth);
-  EXPECT_EQ(reason(check(*limiter("nobody:geheim@"), "u")), Reason::kAuth);
-  EXPECT_EQ(reason(check(*limiter(""), "u")), Reason::kAuth);
-}
-
-TEST(RedisServerMemory, OutOfMemoryRefusesChargesButAnswersRefusals) {
-  RedisServer server({"--maxmemory-policy", "noeviction"});
-  const auto store = open(server.url(), patient());
-  const auto limiter = make_limiter(store, "1/h");
-  ASSERT_EQ(outcome(check(*limiter, "full")), Outcome::kAllowed);
-  server.client()({"CONFIG", "SET", "maxmemory", "1"});
-  EXPECT_EQ(reason(check(*limiter, "new")), Reason::kServerMemory);
-  EXPECT_EQ(outcome(check(*limiter, "full")), Outcome::kDenied);
-  EXPECT_EQ(outcome(peek(*limiter, "new")), Outcome::kAllowed);
-  EXPECT_EQ(outcome(reset(*limiter, "full")), Outcome::kAllowed);
-  server.client()({"CONFIG", "SET", "maxmemory", "0"});
-  EXPECT_EQ(outcome(check(*limiter, "new")), Outcome::kAllowed);
-}
-
-TEST(RedisServerReplica, AReplicaIsReadOnly) {
-  RedisServer server;
-  server.client()({"REPLICAOF", "127.0.0.1", std::to_string(free_port())});
-  const auto store = open(server.url(), patient());
-  const auto limiter = make_limiter(store, "1/h");
-  EXPECT_EQ(reason(check(*limiter, "u")), Reason::kReadOnly);
-  server.client()({"REPLICAOF", "NO", "ONE"});
-  // The connection was given up, and the next one waits for its turn, a second at the most.
-  const Micros give_up = system_monotonic() + 20 * kSecond;
-  Decision d;
-  do {
-    d = ask(check(*limiter, "u")).decision;
-  } while (d.outcome == Outcome::kUnavailable && system_monotonic() < give_up);
-  EXPECT_EQ(d.outcome, Outcome::kAllowed);
 }
 
 }  // namespace
