@@ -3,8 +3,9 @@
 //
 //     step_vs_lua [steps [seed]]
 //
-// Rules prefer the edges of the ranges and change under living keys; the clock stands, creeps, jumps
-// to where a decision turns, and goes back. Each round is one pipeline of requests at one instant.
+// Rules prefer the edges of the ranges and change under living keys; the clock stands, creeps,
+// jumps to where a decision turns, and goes back. Each round is one pipeline of requests at one
+// instant.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -35,9 +36,11 @@ std::int64_t magnitude(Random& random, std::int64_t most) {
     case 0:
       return most;
     case 1:
-      return most - static_cast<std::int64_t>(below(random, std::min<std::uint64_t>(3, static_cast<std::uint64_t>(most) + 1)));
+      return most - static_cast<std::int64_t>(below(
+                        random, std::min<std::uint64_t>(3, static_cast<std::uint64_t>(most) + 1)));
     case 2:
-      return static_cast<std::int64_t>(below(random, std::min<std::uint64_t>(4, static_cast<std::uint64_t>(most) + 1)));
+      return static_cast<std::int64_t>(
+          below(random, std::min<std::uint64_t>(4, static_cast<std::uint64_t>(most) + 1)));
     default: {
       const auto value = static_cast<std::int64_t>(random() >> (1 + below(random, 62)));
       return value % most + (below(random, 2) == 0 ? 0 : 1);
@@ -80,8 +83,7 @@ Answer model(const Request& request, Micros now, BucketState* state) {
     answer.decision.outcome = Outcome::kAllowed;
   } else if (request.op == Op::kRefund) {
     GiveBack give;
-    const bool given =
-        make_give_back(rule, request.ticket, &give) && refund(give, n, now, state);
+    const bool given = make_give_back(rule, request.ticket, &give) && refund(give, n, now, state);
     Fraction behind;
     if (state->n != 0) {
       behind = full_at(*state, n);
@@ -197,8 +199,8 @@ class Fuzzer {
                  : kind < 15 ? Op::kPeek
                  : kind < 19 ? Op::kRefund
                              : Op::kReset;
-    request.cost = below(random_, 50) == 0 ? magnitude(random_, kMaxCount)
-                                           : magnitude(random_, capacity);
+    request.cost =
+        below(random_, 50) == 0 ? magnitude(random_, kMaxCount) : magnitude(random_, capacity);
     if (below(random_, 3) == 0) request.cost = std::min<std::int64_t>(capacity, 1);
     if (below(random_, 4) == 0) request.max_wait = magnitude(random_, kMaxSpan + 5);
     if (request.op == Op::kRefund) {

@@ -43,7 +43,8 @@ bool take_command(std::string* input, Command* command) {
 }  // namespace
 
 std::string batch_reply(std::int64_t now, const std::vector<std::int64_t>& values) {
-  std::string reply = "*" + std::to_string(values.size() + 1) + "\r\n:" + std::to_string(now) + "\r\n";
+  std::string reply =
+      "*" + std::to_string(values.size() + 1) + "\r\n:" + std::to_string(now) + "\r\n";
   for (const std::int64_t value : values) reply += ":" + std::to_string(value) + "\r\n";
   return reply;
 }
@@ -72,8 +73,7 @@ FakeServer::~FakeServer() {
 }
 
 std::string FakeServer::url(std::string_view login, std::string_view rest) const {
-  return "redis://" + std::string(login) + "127.0.0.1:" + std::to_string(port_) +
-         std::string(rest);
+  return "redis://" + std::string(login) + "127.0.0.1:" + std::to_string(port_) + std::string(rest);
 }
 
 std::vector<Command> FakeServer::commands() const {

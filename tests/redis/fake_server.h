@@ -26,8 +26,8 @@ inline Act stay_silent() { return {}; }
 
 class FakeServer {
  public:
-  // Called for every batch (EVALSHA, EVAL). The handshake is answered as a real server would, unless
-  // a handler for it is given.
+  // Called for every batch (EVALSHA, EVAL). The handshake is answered as a real server would,
+  // unless a handler for it is given.
   using Handler = std::function<Act(const Command& command)>;
 
   explicit FakeServer(Handler batch, Handler handshake = {});

@@ -48,17 +48,29 @@ TEST(RedisFault, RepliesMayComeInPieces) {
 
 TEST(RedisFault, ForeignRepliesAreAProtocolFaultAndCloseTheConnection) {
   for (const std::string& reply :
-       {std::string("garbage\r\n"), std::string("*2\r\n:1\r\n:x\r\n"), std::string("+OK\r\n"),
-        std::string(":5\r\n"), std::string("$3\r\nabc\r\n"), std::string("$-1\r\n"),
-        std::string("*0\r\n"), std::string("*-1\r\n"), std::string("*1\r\n:5\r\n"),
-        std::string("*2\r\n$1\r\n5\r\n:1\r\n"), std::string("*3\r\n:5\r\n:1\r\n:1\r\n"),
-        std::string("*2\r\n:5\r\n*1\r\n:1\r\n"), std::string("*2\r\n:5\r\n$1\r\n1\r\n"),
-        std::string("*2\r\n:-5\r\n:1\r\n"), std::string("*2\r\n:9223372036854775807\r\n:1\r\n"),
+       {std::string("garbage\r\n"),
+        std::string("*2\r\n:1\r\n:x\r\n"),
+        std::string("+OK\r\n"),
+        std::string(":5\r\n"),
+        std::string("$3\r\nabc\r\n"),
+        std::string("$-1\r\n"),
+        std::string("*0\r\n"),
+        std::string("*-1\r\n"),
+        std::string("*1\r\n:5\r\n"),
+        std::string("*2\r\n$1\r\n5\r\n:1\r\n"),
+        std::string("*3\r\n:5\r\n:1\r\n:1\r\n"),
+        std::string("*2\r\n:5\r\n*1\r\n:1\r\n"),
+        std::string("*2\r\n:5\r\n$1\r\n1\r\n"),
+        std::string("*2\r\n:-5\r\n:1\r\n"),
+        std::string("*2\r\n:9223372036854775807\r\n:1\r\n"),
         std::string("*2\r\n:5\r\n:9223372036854775807\r\n"),
-        std::string("*2\r\n:5\r\n:99999999999999999999999\r\n"), std::string("HTTP/1.1 400\r\n\r\n"),
+        std::string("*2\r\n:5\r\n:99999999999999999999999\r\n"),
+        std::string("HTTP/1.1 400\r\n\r\n"),
         std::string("*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n*9\r\n"),
-        std::string("%1\r\n:1\r\n:1\r\n"), std::string("\0\0\0\0\r\n", 6),
-        std::string("*2\r\n:5\r\n_\r\n"), std::string("-") + std::string(5000, 'x') + "\r\n"}) {
+        std::string("%1\r\n:1\r\n:1\r\n"),
+        std::string("\0\0\0\0\r\n", 6),
+        std::string("*2\r\n:5\r\n_\r\n"),
+        std::string("-") + std::string(5000, 'x') + "\r\n"}) {
     FakeServer server([&](const Command&) { return say(reply); });
     StoreOptions options = patient();
     const auto limiter = make_limiter(open(server.url(), options), "5/s");

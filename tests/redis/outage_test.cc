@@ -243,8 +243,9 @@ TEST(RedisOutage, SoakOfRandomEvents) {
       case 6:
       case 7:
         if (!state.empty()) {
-          const std::size_t which = state.size() - 1 - random(std::min<std::uint32_t>(
-                                        50, static_cast<std::uint32_t>(state.size())));
+          const std::size_t which =
+              state.size() - 1 -
+              random(std::min<std::uint32_t>(50, static_cast<std::uint32_t>(state.size())));
           const bool was_open = state[which] == 0;
           // A completion that waits to be drained can no longer be cancelled.
           if (queue->cancel(which)) {

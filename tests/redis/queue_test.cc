@@ -110,8 +110,7 @@ TEST_F(RedisQueueTest, CancelBeforeSendingDropsTheNewest) {
   EXPECT_EQ(all[0].user_data, 1U);
   EXPECT_EQ(all[1].user_data, 2U);
   EXPECT_FALSE(queue->cancel(1));
-  EXPECT_THAT(server_.client().keys(),
-              ::testing::UnorderedElementsAre("sq:{a}:q:b", "sq:{b}:q:b"));
+  EXPECT_THAT(server_.client().keys(), ::testing::UnorderedElementsAre("sq:{a}:q:b", "sq:{b}:q:b"));
 }
 
 TEST_F(RedisQueueTest, CancelAfterSendingGivesTheChargeBack) {
@@ -202,8 +201,8 @@ TEST_F(RedisQueueTest, LongAndBinaryKeysTravel) {
   auto queue = open_queue(store_);
   std::string binary;
   for (int i = 0; i < 256; ++i) binary.push_back(static_cast<char>(i));
-  const std::vector<std::string> keys = {"", binary.substr(0, 60), binary, std::string(kMaxKey, 'k'),
-                                         "\r\n", "$5\r\nhello"};
+  const std::vector<std::string> keys = {
+      "", binary.substr(0, 60), binary, std::string(kMaxKey, 'k'), "\r\n", "$5\r\nhello"};
   for (std::uint64_t round = 0; round < 2; ++round) {
     for (std::uint64_t i = 0; i < keys.size(); ++i) queue->submit(check(*limiter_, keys[i]), i);
   }

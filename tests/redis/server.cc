@@ -110,12 +110,23 @@ RedisServer::~RedisServer() {
 }
 
 void RedisServer::start() {
-  std::vector<std::string> words = {"redis-server", "--port",       std::to_string(port_),
-                                    "--bind",       "127.0.0.1",    "--unixsocket",
-                                    socket_path_,   "--dir",        directory_,
-                                    "--save",       "",             "--loglevel",
-                                    "warning",      "--daemonize",  "no",
-                                    "--enable-debug-command", "yes"};
+  std::vector<std::string> words = {"redis-server",
+                                    "--port",
+                                    std::to_string(port_),
+                                    "--bind",
+                                    "127.0.0.1",
+                                    "--unixsocket",
+                                    socket_path_,
+                                    "--dir",
+                                    directory_,
+                                    "--save",
+                                    "",
+                                    "--loglevel",
+                                    "warning",
+                                    "--daemonize",
+                                    "no",
+                                    "--enable-debug-command",
+                                    "yes"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -156,8 +167,7 @@ void RedisServer::kill() {
 }
 
 std::string RedisServer::url(std::string_view login, std::string_view rest) const {
-  return "redis://" + std::string(login) + "127.0.0.1:" + std::to_string(port_) +
-         std::string(rest);
+  return "redis://" + std::string(login) + "127.0.0.1:" + std::to_string(port_) + std::string(rest);
 }
 
 std::string RedisServer::unix_url(std::string_view login, std::string_view rest) const {

@@ -57,8 +57,8 @@ TEST_F(RedisStoreTest, KeysAreNamedAsTheContractSays) {
                   "sq:{%01%00z}:log%3Ain:b", "sq:{" + std::string(64, 'x') + "}:log%3Ain:b",
                   // The first half of SHA-256, and of HMAC-SHA-256 under the secret.
                   "sq:{#9537c5fdf120482f7d58d25e9ed583f5}:log%3Ain:b",
-                  "app:{#667e54b2c57fd4b76be70873bc924c5b}:x:b",
-                  "sq:{%23a}:log%3Ain:b", "sq:{\xc3\xa9}:log%3Ain:b"));
+                  "app:{#667e54b2c57fd4b76be70873bc924c5b}:x:b", "sq:{%23a}:log%3Ain:b",
+                  "sq:{\xc3\xa9}:log%3Ain:b"));
 }
 
 TEST_F(RedisStoreTest, UnnamedPoliciesShareByText) {
@@ -319,8 +319,9 @@ TEST_F(RedisStoreTest, ForeignValuesAreReportedAndKept) {
        {std::string("abc"), std::string(), std::string(" 12"), std::string("12 "),
         std::string("0x10"), std::string("1e3"), std::string("-5"), std::string("1.5"),
         std::string("1 2"), std::string("1 3 3"), std::string("1 0 4294967296"),
-        std::string("1 1 2 3"), std::string("6755399441055745"), std::string("99999999999999999999"),
-        std::string("5\0", 2), std::string("1 1\0 3", 6), std::string("nan"), std::string("inf")}) {
+        std::string("1 1 2 3"), std::string("6755399441055745"),
+        std::string("99999999999999999999"), std::string("5\0", 2), std::string("1 1\0 3", 6),
+        std::string("nan"), std::string("inf")}) {
     for (const auto& limiter : {whole, thirds}) {
       const std::string key = "sq:{u}:" + limiter->identity();
       plain({"SET", key, value});
@@ -384,7 +385,8 @@ TEST_F(RedisStoreTest, AnotherRulesRemainderIsTakenAsOneMicrosecondLater) {
   // 333,333 1/3 us ahead.
   const Decision d = ask(peek(*make_limiter(store, "1/s burst 2", "n"), "u")).decision;
   EXPECT_EQ(d.reset_after, 333'334);
-  EXPECT_EQ(ask(peek(*make_limiter(store, "7/s burst 14", "n"), "u")).decision.reset_after, 333'334);
+  EXPECT_EQ(ask(peek(*make_limiter(store, "7/s burst 14", "n"), "u")).decision.reset_after,
+            333'334);
   EXPECT_EQ(ask(peek(*make_limiter(store, "3/s burst 6", "n"), "u")).decision.reset_after, 333'334);
 }
 

@@ -25,28 +25,59 @@ TEST(StoreUrl, GoodOnesOpenWithoutConnecting) {
 }
 
 TEST(StoreUrl, BadOnesAreRefused) {
-  for (const char* url :
-       {"", "redis", "redis:", "redis:/localhost", "REDIS://localhost", "http://localhost",
-        "rediss://localhost", "redis://", "redis:///0", "redis://:6379", "redis://localhost:",
-        "redis://localhost:0", "redis://localhost:65536", "redis://localhost:1x",
-        "redis://localhost:-1", "redis://localhost/x", "redis://localhost/-1", "redis://localhost/1/2",
-        "redis://localhost/2147483648", "redis://localhost?db=1", "redis://localhost#1",
-        "redis://::1", "redis://::1:6379", "redis://[::1", "redis://[::1]6379", "redis://[]",
-        "redis://user@localhost", "redis://user:%@localhost", "redis://user:%4@localhost",
-        "redis://user:%zz@localhost", "redis://ho%00st", "unix://", "unix://relative", "unix://?db=1",
-        "unix:///s?db=", "unix:///s?db=x", "unix:///s?database=1", "unix:///s?db=1&db=2",
-        "unix:///a%00b", "memory://x", "memory:", " memory://"}) {
+  for (const char* url : {"",
+                          "redis",
+                          "redis:",
+                          "redis:/localhost",
+                          "REDIS://localhost",
+                          "http://localhost",
+                          "rediss://localhost",
+                          "redis://",
+                          "redis:///0",
+                          "redis://:6379",
+                          "redis://localhost:",
+                          "redis://localhost:0",
+                          "redis://localhost:65536",
+                          "redis://localhost:1x",
+                          "redis://localhost:-1",
+                          "redis://localhost/x",
+                          "redis://localhost/-1",
+                          "redis://localhost/1/2",
+                          "redis://localhost/2147483648",
+                          "redis://localhost?db=1",
+                          "redis://localhost#1",
+                          "redis://::1",
+                          "redis://::1:6379",
+                          "redis://[::1",
+                          "redis://[::1]6379",
+                          "redis://[]",
+                          "redis://user@localhost",
+                          "redis://user:%@localhost",
+                          "redis://user:%4@localhost",
+                          "redis://user:%zz@localhost",
+                          "redis://ho%00st",
+                          "unix://",
+                          "unix://relative",
+                          "unix://?db=1",
+                          "unix:///s?db=",
+                          "unix:///s?db=x",
+                          "unix:///s?database=1",
+                          "unix:///s?db=1&db=2",
+                          "unix:///a%00b",
+                          "memory://x",
+                          "memory:",
+                          " memory://"}) {
     EXPECT_NE(problem(url), "") << url;
   }
   EXPECT_NE(problem("unix:///" + std::string(107, 'x')), "");
 }
 
 TEST(StoreUrl, ErrorsNeverShowThePassword) {
-  for (const char* url :
-       {"redis://user:hunter2@", "redis://user:hunter2%@localhost", "redis://user:hunter2@localhost:x",
-        "redis://user:hunter2@localhost/x", "redis://user:hunter2@[::1", "unix://user:hunter2@",
-        "unix://user:hunter2@/s?db=x", "redis://hunter2@localhost", "redis://user:hunter2?@localhost",
-        "xredis://user:hunter2@localhost"}) {
+  for (const char* url : {"redis://user:hunter2@", "redis://user:hunter2%@localhost",
+                          "redis://user:hunter2@localhost:x", "redis://user:hunter2@localhost/x",
+                          "redis://user:hunter2@[::1", "unix://user:hunter2@",
+                          "unix://user:hunter2@/s?db=x", "redis://hunter2@localhost",
+                          "redis://user:hunter2?@localhost", "xredis://user:hunter2@localhost"}) {
     const std::string error = problem(url);
     EXPECT_NE(error, "") << url;
     EXPECT_EQ(error.find("hunter2"), std::string::npos) << error;
