@@ -1,6 +1,6 @@
 // Checks per second and latency over Redis: 1,000 users, N callers that each await their answer
 // and ask again.
-// over_redis.mjs saqiya|ioredis|ioredis-auto port allowed|limited in-flight seconds
+// over_redis.mjs saqiya|ioredis port allowed|limited in-flight seconds
 import { Redis } from 'ioredis';
 import { classicScript, numbered, print, saqiya, walk } from './common.mjs';
 
@@ -27,8 +27,8 @@ function saqiyaVariant() {
   };
 }
 
-function classicVariant(options) {
-  const redis = new Redis(Number(port), '127.0.0.1', options);
+function classicVariant() {
+  const redis = new Redis(Number(port), '127.0.0.1');
   redis.defineCommand('take', { numberOfKeys: 1, lua: classicScript });
   return {
     async check(user) {
@@ -39,11 +39,8 @@ function classicVariant(options) {
   };
 }
 
-const { check, close } = {
-  saqiya: saqiyaVariant,
-  ioredis: () => classicVariant({}),
-  'ioredis-auto': () => classicVariant({ enableAutoPipelining: true }),
-}[who]();
+const variants = { saqiya: saqiyaVariant, ioredis: classicVariant };
+const { check, close } = variants[who]();
 
 const latencies = new Float64Array(8_000_000); // ms
 let count = 0;

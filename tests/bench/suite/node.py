@@ -20,7 +20,7 @@ def in_process(rounds: int) -> Table:
     )
     goals = {
         "allowed": {"flexible": at_least(2), "express": at_least(2)},
-        "denied": {"flexible": at_least(15), "express": at_least(2)},
+        "denied": {"flexible": at_least(15)},
     }
     names = {"flexible": "rate-limiter-flexible", "express": "express-rate-limit"}
     for regime, peers in goals.items():
