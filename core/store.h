@@ -20,8 +20,8 @@ class Limiter;
 enum class Op : std::uint8_t { kCheck = 1, kPeek = 2, kRefund = 3, kReset = 4 };
 
 // One request as a caller states it; arguments have been checked (cost 0 ... kMaxCount, max_wait >=
-// 0, key at most kMaxKey bytes) and the limiter is not unlimited. Pointers are borrowed for the
-// call.
+// 0, key at most kMaxKey bytes). The limiter is not unlimited, but in a queue, which answers that
+// itself. Pointers are borrowed for the call.
 struct Request {
   Op op = Op::kCheck;
   const Limiter* limiter = nullptr;

@@ -80,6 +80,11 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   }
   const Micros now = system_monotonic();
   completions_.reserve(open_ + 1);  // so that completing cannot fail
+  if (request.limiter->policy().unlimited) {
+    completions_.push() = {user_data, unlimited_decision(request.op), {}};
+    ++open_;
+    return SubmitResult::kOk;
+  }
   // Until all of it is there the slot counts as gone.
   Call& call = calls_.push();
   call.state = Call::State::kGone;
@@ -129,20 +134,24 @@ bool Engine::cancel(std::uint64_t user_data) {
   return false;
 }
 
-// The only place where completions are made. Does not retire(): batches are walked meanwhile.
-void Engine::complete(Call* call, const Answer& answer) {
-  if (call->state == Call::State::kWaiting) --waiting_;
-  const bool tell = call->state != Call::State::kSwallowed && !call->internal;
-  call->state = Call::State::kGone;
+// The only place where completions are made.
+void Engine::tell(const Call& call, const Answer& answer) {
   if (answer.decision.outcome == Outcome::kUnavailable) {
     Counters::add(config_->counters.failures, 1);
   }
-  if (tell) {
-    Completion& completion = completions_.push();
-    completion.user_data = call->user_data;
-    completion.decision = answer.decision;
-    completion.ticket = answer.ticket;
-  }
+  if (call.internal) return;
+  Completion& completion = completions_.push();
+  completion.user_data = call.user_data;
+  completion.decision = answer.decision;
+  completion.ticket = answer.ticket;
+}
+
+// Does not retire(): batches are walked meanwhile.
+void Engine::complete(Call* call, const Answer& answer) {
+  const bool awaited = call->state == Call::State::kWaiting || call->state == Call::State::kSent;
+  if (call->state == Call::State::kWaiting) --waiting_;
+  call->state = Call::State::kGone;
+  if (awaited) tell(*call, answer);
   release(call->held);
 }
 
@@ -199,27 +208,39 @@ void Engine::end_waiting(Reason reason) {
   retire();
 }
 
+// Each request ends at its own deadline. Replies come in order, so one that is late does not put
+// the others' in doubt; but when the oldest batch has had all the time that its requests and the
+// store allow, the server is not answering, and the connection goes.
 void Engine::expire(Micros now) {
+  if (!sent_.empty() && sent_.front().give_up_at <= now) lose_connection(Reason::kLost, now);
   for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
-    if (sent_.at(i).deadline <= now) {
-      // Which reply belongs to which request would be in doubt from here on.
-      lose_connection(Reason::kLost, now);
-      break;
+    if (sent_.at(i).deadline <= now) expire_sent(&sent_.at(i), now);
+  }
+  expire_waiting(now);
+}
+
+void Engine::expire_sent(Batch* batch, Micros now) {
+  Answer late;
+  batch->deadline = kForever;
+  for (std::uint64_t seq = first_of(*batch); seq < batch->last; ++seq) {
+    Call& call = calls_.at(seq);
+    if (call.state != Call::State::kSent) continue;
+    if (call.deadline > now) {
+      batch->deadline = std::min(batch->deadline, call.deadline);
+      continue;
     }
+    late.decision = failed_decision(*call.held->limiter, call.op, call.cost, Reason::kTimeout);
+    tell(call, late);
+    call.state = Call::State::kTold;
   }
+}
+
+void Engine::expire_waiting(Micros now) {
   if (waiting_deadline_ > now) return;
-  Reason reason = Reason::kTimeout;
-  switch (connection_.state()) {
-    case Connection::State::kResolving:
-      reason = Reason::kResolve;
-      break;
-    case Connection::State::kReady:
-      if (!may_send()) reason = Reason::kBusy;
-      break;
-    default:
-      reason = Reason::kConnect;
-      break;
-  }
+  // Never sent, so never charged.
+  Reason reason = Reason::kConnect;
+  if (connection_.state() == Connection::State::kResolving) reason = Reason::kResolve;
+  if (connection_.is_ready()) reason = Reason::kBusy;
   waiting_deadline_ = kForever;
   for (std::uint64_t seq = next_; seq != calls_.end(); ++seq) {
     Call& call = calls_.at(seq);
@@ -257,6 +278,7 @@ Micros Engine::timeout() const {
   for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
     next = std::min(next, sent_.at(i).deadline);
   }
+  if (!sent_.empty()) next = std::min(next, sent_.front().give_up_at);
   if (next == kForever) return -1;
   return std::max<Micros>(0, next - now);
 }
@@ -287,7 +309,7 @@ void Engine::wait(Micros max_wait) {
 
 void Engine::close() {
   closed_ = true;
-  connection_.close();
+  connection_.stop();
   while (!sent_.empty()) {
     const Batch batch = sent_.front();
     sent_.pop_front();

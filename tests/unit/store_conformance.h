@@ -287,6 +287,22 @@ TEST_P(StoreConformance, AQueueTakesEveryOperation) {
   EXPECT_EQ(rate.peek("copied").remaining, 10);
 }
 
+TEST_P(StoreConformance, AQueueAnswersUnlimitedItself) {  // C21
+  const Limited open = limited("unlimited");
+  const std::unique_ptr<Queue> queue = open_queue();
+  EXPECT_EQ(queue->submit(open.request(Op::kCheck, "k", kMaxCount), 1), SubmitResult::kOk);
+  EXPECT_EQ(queue->submit(open.request(Op::kRefund, "k", 0), 2), SubmitResult::kOk);
+  EXPECT_EQ(queue->timeout(), 0);
+  const std::vector<Completion> done = drain(*queue, 2);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].decision.outcome, Outcome::kAllowed);
+  EXPECT_EQ(done[0].decision.remaining, kMaxCount);
+  EXPECT_EQ(done[0].ticket.n, 0U);
+  EXPECT_EQ(done[1].decision.outcome, Outcome::kDenied);
+  EXPECT_EQ(at_.store->stats().requests, 0U);
+  EXPECT_EQ(at_.store->stats().keys, 0U);
+}
+
 TEST_P(StoreConformance, AQueueIsBoundedAndCloses) {
   const Limited rate = limited("10/h");
   QueueOptions options;
