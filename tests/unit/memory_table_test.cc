@@ -175,6 +175,15 @@ TEST(MemoryTable, AStreamOfNewcomersKeepsNoMoreDeadThanLiving) {
   EXPECT_LE(table.size().keys, 2 * kLiving);
 }
 
+TEST(MemoryTable, AClockThatGoesBackFindsNoBucketFullerThanItWas) {  // C23
+  MemoryTable table(64, 1);                                          // one shard
+  put(table, 0, 1'000, 0);
+  // Later it is full, and newcomers have it swept away.
+  for (std::uint64_t i = 1; i <= 200; ++i) put(table, i, 3'000, 2'000);
+  ASSERT_EQ(get(table, 0, 2'000).n, 0U);
+  EXPECT_EQ(get(table, 0, 2'000).q, 1'000);
+}
+
 TEST(MemoryTable, ACrowdThatLeftGivesItsMemoryBack) {
   constexpr std::uint64_t kCrowd = 100'000;
   constexpr std::uint64_t kTrickle = kCrowd / 20;
