@@ -27,11 +27,13 @@ class Decision {
   #retryAfter;
   #resetAfter;
   #delay;
-  // What the charge can be given back by. Origin 0: nothing to give back.
+  // What the charge can be given back by, as the addon wants it. N is 0 when there is nothing.
   #ticketQ;
   #ticketR;
-  #ticketOrigin;
+  #ticketN;
   #ticketCost;
+  #ticketEpochHigh;
+  #ticketEpochLow;
 
   constructor(at) {
     this.#outcome = records[at];
@@ -43,8 +45,10 @@ class Decision {
     this.#delay = records[at + record.DELAY_US];
     this.#ticketQ = records[at + record.TICKET_Q];
     this.#ticketR = records[at + record.TICKET_R];
-    this.#ticketOrigin = records[at + record.TICKET_ORIGIN];
+    this.#ticketN = records[at + record.TICKET_N];
     this.#ticketCost = records[at + record.TICKET_COST];
+    this.#ticketEpochHigh = records[at + record.TICKET_EPOCH_HIGH];
+    this.#ticketEpochLow = records[at + record.TICKET_EPOCH_LOW];
   }
 
   get allowed() {
@@ -108,15 +112,20 @@ class Decision {
       records[record.DELAY_US] = decision.#delay;
     };
 
-    // Returns what use([q, r, origin, cost]) returns. The ticket is spent unless use throws.
+    // Returns what use(...ticket) returns. The ticket is spent unless use throws.
     spendTicket = (decision, use) => {
       if (decision === null || typeof decision !== 'object' || !(#outcome in decision)) {
         throw new TypeError('refund needs the decision of the check');
       }
-      const origin = decision.#ticketOrigin;
-      if (origin === 0) return use([0, 0, 0, 0]);
-      const result = use([decision.#ticketQ, decision.#ticketR, origin, decision.#ticketCost]);
-      decision.#ticketOrigin = 0;
+      const result = use(
+        decision.#ticketQ,
+        decision.#ticketR,
+        decision.#ticketN,
+        decision.#ticketCost,
+        decision.#ticketEpochHigh,
+        decision.#ticketEpochLow,
+      );
+      decision.#ticketN = 0;
       return result;
     };
   }

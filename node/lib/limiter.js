@@ -103,14 +103,15 @@ class Limiter {
 
   refundSync(key, decision) {
     this.#needLocal();
-    spendTicket(decision, (ticket) => this.#native.refund(key, ...ticket));
+    spendTicket(decision, (...ticket) => this.#native.refund(key, ...ticket));
     return new Decision(0);
   }
 
   async refund(key, decision) {
     if (this.#local) return this.refundSync(key, decision);
     const queue = storeQueue(this.#store);
-    return spendTicket(decision, (ticket) => queue.refund(this.#native.handle, key, ticket));
+    const { handle } = this.#native;
+    return spendTicket(decision, (...ticket) => queue.refund(handle, key, ticket));
   }
 
   resetSync(key) {

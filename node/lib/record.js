@@ -15,10 +15,12 @@ module.exports = {
   DELAY_US: 6,
   TICKET_Q: 7,
   TICKET_R: 8,
-  TICKET_ORIGIN: 9,
+  TICKET_N: 9,
   TICKET_COST: 10,
-  USER_DATA: 11,
-  HTTP_RESET: 12,
-  HTTP_RETRY_AFTER: 13,
-  HTTP_T: 14,
+  TICKET_EPOCH_HIGH: 11,
+  TICKET_EPOCH_LOW: 12,
+  USER_DATA: 13, // of a completion
+  HTTP_RESET: 13, // after an HTTP function
+  HTTP_RETRY_AFTER: 14,
+  HTTP_T: 15,
 };

@@ -138,13 +138,21 @@ bool read_int64(Environment& environment, napi_value value, std::int64_t* number
 }
 
 bool read_ticket(Environment& environment, const napi_value* value, saqiya_ticket* ticket) {
-  double number[4];
-  for (std::size_t i = 0; i < 4; ++i) {
+  double number[kTicketCount];
+  for (std::size_t i = 0; i < kTicketCount; ++i) {
     if (!read_number(environment, value[i], &number[i])) return false;
   }
-  if (environment.read_ticket(number[0], number[1], number[2], number[3], ticket)) return true;
-  environment.raise("type", "not a decision of this environment");
-  return false;
+  const auto field = [&number](Field which) {
+    return static_cast<std::uint64_t>(number[which - kTicketQ]);
+  };
+  *ticket = saqiya_ticket{};
+  ticket->q = static_cast<std::int64_t>(field(kTicketQ));
+  ticket->r = static_cast<std::uint32_t>(field(kTicketR));
+  ticket->n = static_cast<std::uint32_t>(field(kTicketN));
+  ticket->flags = static_cast<std::uint32_t>(field(kTicketN) >> 32);
+  ticket->cost = static_cast<std::int64_t>(field(kTicketCost));
+  ticket->epoch = field(kTicketEpochHigh) << 32 | field(kTicketEpochLow);
+  return true;
 }
 
 bool read_optional_string(Environment& environment, napi_value value, std::string* text,

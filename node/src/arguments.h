@@ -43,7 +43,8 @@ bool read_cost(Environment& environment, napi_value value, std::int64_t* cost);
 // A number that JavaScript has validated; false for anything else.
 bool read_number(Environment& environment, napi_value value, double* number);
 bool read_int64(Environment& environment, napi_value value, std::int64_t* number);
-// Four values: q, r, origin, cost, as a record gave them.
+// The kTicketCount values of a record from kTicketQ on.
+inline constexpr std::size_t kTicketCount = kTicketEpochLow - kTicketQ + 1;
 bool read_ticket(Environment& environment, const napi_value* value, saqiya_ticket* ticket);
 // undefined sets *present to false. Text with a NUL is refused: C would read only the part before
 // it.

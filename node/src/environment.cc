@@ -73,18 +73,6 @@ napi_value Environment::raise_status(int status) const {
   return raise(saqiya_status_name(status), saqiya_status_message(status));
 }
 
-std::size_t Environment::origin_index(const saqiya_ticket& ticket) {
-  const auto matches = [&ticket](const Origin& origin) {
-    return origin.n == ticket.n && origin.epoch == ticket.epoch && origin.flags == ticket.flags;
-  };
-  if (matches(origins_[last_origin_])) return last_origin_;
-  for (std::size_t i = 1; i < origins_.size(); ++i) {
-    if (matches(origins_[i])) return last_origin_ = i;
-  }
-  origins_.push_back(Origin{ticket.epoch, ticket.n, ticket.flags});
-  return last_origin_ = origins_.size() - 1;
-}
-
 void Environment::write(std::size_t index, const saqiya_decision& decision,
                         const saqiya_ticket& ticket) {
   double* out = record(index);
@@ -97,14 +85,13 @@ void Environment::write(std::size_t index, const saqiya_decision& decision,
                            : static_cast<double>(decision.retry_after_us);
   out[kResetAfterUs] = static_cast<double>(decision.reset_after_us);
   out[kDelayUs] = static_cast<double>(decision.delay_us);
-  if (ticket.n == 0) {
-    out[kTicketOrigin] = 0;
-    return;
-  }
+  out[kTicketN] = ticket.n + ticket.flags * kTwoTo32;
+  if (ticket.n == 0) return;
   out[kTicketQ] = static_cast<double>(ticket.q);
   out[kTicketR] = ticket.r;
-  out[kTicketOrigin] = static_cast<double>(origin_index(ticket));
   out[kTicketCost] = static_cast<double>(ticket.cost);
+  out[kTicketEpochHigh] = static_cast<double>(ticket.epoch >> 32);
+  out[kTicketEpochLow] = static_cast<double>(ticket.epoch & 0xFFFFFFFF);
 }
 
 saqiya_decision Environment::read_decision() const {
@@ -119,20 +106,6 @@ saqiya_decision Environment::read_decision() const {
   decision.reset_after_us = static_cast<std::int64_t>(data_[kResetAfterUs]);
   decision.delay_us = static_cast<std::int64_t>(data_[kDelayUs]);
   return decision;
-}
-
-bool Environment::read_ticket(double q, double r, double origin, double cost,
-                              saqiya_ticket* ticket) const {
-  *ticket = saqiya_ticket{};
-  const auto index = static_cast<std::size_t>(origin);
-  if (!(origin >= 0) || index >= origins_.size()) return false;
-  ticket->q = static_cast<std::int64_t>(q);
-  ticket->r = static_cast<std::uint32_t>(r);
-  ticket->n = origins_[index].n;
-  ticket->cost = static_cast<std::int64_t>(cost);
-  ticket->epoch = origins_[index].epoch;
-  ticket->flags = origins_[index].flags;
-  return true;
 }
 
 }  // namespace saqiya::node

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "saqiya/saqiya.h"
 
@@ -26,14 +25,18 @@ enum Field : std::size_t {
   kDelayUs,
   kTicketQ,
   kTicketR,
-  kTicketOrigin,  // 0: no ticket; else an index that stands for the ticket's n, epoch and flags
+  kTicketN,  // n + flags * 2^32; 0: no ticket
   kTicketCost,
-  kUserData,
-  kHttpReset,  // these three: seconds, -1: absent; filled by the HTTP functions only
+  kTicketEpochHigh,  // 32 bits each
+  kTicketEpochLow,
+  kUserData,               // of a completion
+  kHttpReset = kUserData,  // these three: seconds, -1: absent; filled by the HTTP functions only
   kHttpRetryAfter,
   kHttpT,
   kStride = 16,
 };
+
+inline constexpr double kTwoTo32 = 4294967296.0;
 
 // Completions delivered in one call into JavaScript.
 inline constexpr std::size_t kMaxRecords = 256;
@@ -58,27 +61,16 @@ class Environment {
   void write(std::size_t index, const saqiya_decision& decision, const saqiya_ticket& ticket);
   // Rebuilds the numbers of the decision in record 0.
   saqiya_decision read_decision() const;
-  // False when the origin is not one that write() gave out.
-  bool read_ticket(double q, double r, double origin, double cost, saqiya_ticket* ticket) const;
 
  private:
-  struct Origin {
-    std::uint64_t epoch;
-    std::uint32_t n;
-    std::uint32_t flags;
-  };
-
   explicit Environment(napi_env env) : env_(env) {}
   ~Environment();
-  std::size_t origin_index(const saqiya_ticket& ticket);
 
   napi_env env_;
   double* data_ = nullptr;  // kept alive by records_
   napi_ref records_ = nullptr;
   napi_ref error_factory_ = nullptr;
   std::string scratch_;
-  std::vector<Origin> origins_{Origin{}};  // few: a rule's n times the stores in use
-  std::size_t last_origin_ = 0;
 };
 
 }  // namespace saqiya::node

@@ -87,7 +87,7 @@ napi_value peek(napi_env env, napi_callback_info info) {
 }
 
 napi_value refund(napi_env env, napi_callback_info info) {
-  Arguments<5> arguments(env, info);
+  Arguments<1 + kTicketCount> arguments(env, info);
   Limiter* limiter = open_limiter(arguments.data);
   if (limiter == nullptr) return nullptr;
   Environment& environment = limiter->environment();

@@ -36,7 +36,7 @@ class Limiter final : public Counted {
 
 // createLimiter(store, text | [capacity, tokens, period_us], name | undefined, deadlineUs) =>
 //   { handle, text, name, httpPolicy, httpItem, check(key[, cost]), checkHttp(key, cost),
-//     checkWait(key, cost, maxWaitUs), peek(key, cost), refund(key, q, r, origin, cost),
+//     checkWait(key, cost, maxWaitUs), peek(key, cost), refund(key, ...ticket),
 //     reset(key), http(), httpFields(flags), httpBody(), close() }
 // The decision calls write record 0; the http calls read it.
 napi_value create_limiter(napi_env env, napi_callback_info info);

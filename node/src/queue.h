@@ -66,8 +66,7 @@ class Queue final : public Counted {
 };
 
 // createQueue(store, capacity, onCompletions(count)) =>
-//   { submit(limiter, op, slot, key, cost, maxWaitUs), refund(limiter, slot, key, q, r, origin,
-//   cost),
+//   { submit(limiter, op, slot, key, cost, maxWaitUs), refund(limiter, slot, key, ...ticket),
 //     cancel(slot), flush(), cancelAll(), close() }
 napi_value create_queue(napi_env env, napi_callback_info info);
 

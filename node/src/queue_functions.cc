@@ -61,7 +61,7 @@ napi_value submit(napi_env env, napi_callback_info info) {
 }
 
 napi_value submit_refund(napi_env env, napi_callback_info info) {
-  Arguments<7> arguments(env, info);
+  Arguments<3 + kTicketCount> arguments(env, info);
   Queue* queue = open_queue(env, arguments.data);
   if (queue == nullptr) return nullptr;
   Environment& environment = queue->environment();
