@@ -12,12 +12,13 @@ import os
 
 from flask import Flask
 
+from saqiya import Store
 from saqiya.flask import RateLimit
 
 limiter = RateLimit(limit="5/s burst 20", name="demo")
 
 
-def create_app(store: str | None = None) -> Flask:
+def create_app(store: Store | str | None = None) -> Flask:
     app = Flask(__name__)
     app.config["SAQIYA_STORE"] = store or os.environ.get("REDIS_URL")
     limiter.init_app(app)

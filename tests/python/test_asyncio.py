@@ -344,7 +344,9 @@ def test_a_server_that_is_away_and_comes_back(run: Runner) -> None:
     port = free_port()
 
     async def main() -> None:
-        limiter = AsyncLimiter("1/h burst 100", store=Store(f"redis://127.0.0.1:{port}"))
+        limiter = AsyncLimiter(
+            "1/h burst 100", store=Store(f"redis://127.0.0.1:{port}", deadline=10)
+        )
         decision = await limiter.check("k")
         assert (decision.outcome, decision.reason) == ("unavailable", "connect")
         with RedisServer(port=port):

@@ -265,13 +265,13 @@ def test_c119_two_apps_on_two_databases(redis: RedisServer) -> None:
     limiter = RateLimit(limit="1/h burst 2")
     clients = []
     for database in (1, 2):
-        app = make_app(SAQIYA_STORE=f"{redis.url}/{database}")
+        app = make_app(SAQIYA_STORE=Store(f"{redis.url}/{database}", deadline=10))
         limiter.init_app(app)
         clients.append(app.test_client())
     for client in clients:
         assert codes(client, "/", 3) == [200, 200, 429]
     assert len(redis.cli("KEYS", "*", database=1).split()) == 1
-    same = make_app(SAQIYA_STORE=f"{redis.url}/1")
+    same = make_app(SAQIYA_STORE=Store(f"{redis.url}/1", deadline=10))
     RateLimit(same, "1/h burst 2")
     assert codes(same.test_client(), "/", 1) == [429]
 
@@ -281,7 +281,7 @@ def test_routes_share_redis_between_processes(redis: RedisServer) -> None:
 
     def worker() -> FlaskClient:
         app = Flask(__name__)
-        limiter = RateLimit(app, store=redis.url)
+        limiter = RateLimit(app, store=Store(redis.url, deadline=10))
         for number in range(2):
             view = limiter.limit("1/h burst 2")(lambda: "ok")
             app.add_url_rule(f"/{number}", f"view{number}", view)
@@ -446,7 +446,7 @@ def test_the_example(redis: RedisServer) -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for store in (None, redis.url):
+    for store in (None, Store(redis.url, deadline=10)):
         client = module.create_app(store).test_client()
         answers = codes(client, "/", 30)
         assert answers[:20] == [200] * 20

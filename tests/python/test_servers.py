@@ -19,11 +19,11 @@ import pytest
 
 from support.redis_server import RedisServer, free_port
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+HERE = Path(__file__).parent
 
-GUNICORN = [sys.executable, "-m", "gunicorn", "--chdir", str(EXAMPLES), "--log-level", "warning"]
+GUNICORN = [sys.executable, "-m", "gunicorn", "--chdir", str(HERE), "--log-level", "warning"]
 SERVERS = {
-    "flask-run": [sys.executable, "-m", "flask", "--app", f"{EXAMPLES}/flask_app.py", "run"],
+    "flask-run": [sys.executable, "-m", "flask", "--app", f"{HERE}/server_app.py", "run"],
     "preload-sync": [*GUNICORN, "--preload", "--workers", "4"],
     "preload-threads": [*GUNICORN, "--preload", "--workers", "2", "--threads", "8"],
     "lazy-sync": [*GUNICORN, "--workers", "4"],
@@ -44,7 +44,7 @@ def get(port: int, path: str = "/") -> tuple[int, dict[str, str], bytes]:
 def serving(command: list[str], log: Path, **environment: str) -> Iterator[int]:
     port = free_port()
     if "gunicorn" in command:
-        command = [*command, "--bind", f"127.0.0.1:{port}", "flask_app:create_app()"]
+        command = [*command, "--bind", f"127.0.0.1:{port}", "server_app:create_app()"]
     else:
         command = [*command, "--port", str(port)]
     with log.open("wb") as output:
