@@ -122,7 +122,7 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   std::size_t argument_count = 1;
   const Call* group = nullptr;
   std::int64_t in_group = 0;
-  for (std::uint64_t seq = first; seq != last; ++seq) {
+  for (std::uint64_t seq = first; seq < last; ++seq) {
     const Call& call = calls.at(seq);
     if (call.state != Call::State::kSent) continue;
     ++count;
@@ -148,7 +148,7 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   // Keys that lie end to end are copied in one piece.
   std::uint64_t from = 0;
   std::size_t size = 0;
-  for (std::uint64_t seq = first; seq != last; ++seq) {
+  for (std::uint64_t seq = first; seq < last; ++seq) {
     const Call& call = calls.at(seq);
     if (call.state != Call::State::kSent) continue;
     if (size > 0 && call.key_at != from + size) {
@@ -179,9 +179,9 @@ BatchReply::BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_
 bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last) const {
   const std::span<const ReplyItem> items = reply_.items();
   std::size_t at = at_;
-  for (std::uint64_t seq = first; seq != last; ++seq) {
+  for (std::uint64_t seq = first; seq < last; ++seq) {
     const Call& call = calls.at(seq);
-    if (call.state != Call::State::kSent && call.state != Call::State::kSwallowed) continue;
+    if (!call.is_in_batch()) continue;
     if (at >= items.size()) return false;
     const std::size_t parts = call.wire == Op::kReset    ? 1
                               : call.wire == Op::kRefund ? (units(call) > 1 ? 3 : 2)

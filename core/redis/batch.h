@@ -31,8 +31,13 @@ struct Call {
     kWaiting,    // not in a batch yet
     kSent,       // in a batch
     kSwallowed,  // in a batch, cancelled since: its charge is given back, nobody is told
+    kTold,       // in a batch, past its deadline: its result no longer matters
     kGone,       // done; the slot is skipped
   };
+
+  bool is_in_batch() const {
+    return state == State::kSent || state == State::kSwallowed || state == State::kTold;
+  }
 
   State state = State::kGone;
   Op op = Op::kCheck;        // what was asked

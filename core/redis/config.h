@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/decision.h"
 #include "core/time.h"
 
 namespace saqiya::redis {
@@ -33,6 +34,14 @@ struct Counters {
   }
 };
 
+// When the server may be tried again. Shared, so that a server that is down is tried by one
+// connection of the process at a time, however many there are.
+struct BackOff {
+  std::atomic<Micros> retry_at{0};  // no opening before this
+  std::atomic<int> failures{0};     // openings that failed in a row
+  std::atomic<Reason> reason{Reason::kConnect};
+};
+
 struct Config {
   Endpoint endpoint;
   Micros deadline = 100'000;
@@ -44,6 +53,7 @@ struct Config {
   std::uint32_t connections = 4;
   std::string nameservers;  // "address:port, ..."; empty: the system's, as always but in tests
   mutable Counters counters;
+  mutable BackOff back_off;
 };
 
 }  // namespace saqiya::redis

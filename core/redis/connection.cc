@@ -131,6 +131,7 @@ void Connection::next_address(Micros now) {
     const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
     fd_ = fd;
+    file_ = FileId(fd);
     if (address.family() != AF_UNIX) tune_tcp(fd_);
     int done = 0;
     do {
@@ -146,7 +147,6 @@ void Connection::next_address(Micros now) {
 }
 
 void Connection::connected() {
-  state_ = State::kHandshake;
   output_.clear();
   output_at_ = 0;
   sent_ = 0;
@@ -171,6 +171,7 @@ void Connection::connected() {
   }
   append_command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", lua::kTokenBucket}, &output_);
   handshake_.push_back('l');
+  state_ = State::kHandshake;  // last: when something above throws, this is tried again
 }
 
 // A login or database that was refused ends the opening; a script that was refused (access rules
@@ -254,6 +255,11 @@ void Connection::close() {
   state_ = State::kClosed;
 }
 
+void Connection::stop() {
+  close();
+  resolver_.stop();
+}
+
 void Connection::close_socket() {
   if (fd_ < 0) return;
   // Forgotten first: a fork in between must not make the child close someone else's descriptor.
@@ -268,7 +274,7 @@ void Connection::close_socket() {
 void Connection::abandon() {
   resolver_.abandon();
   // The epoll instance is the parent's, too: nothing may be taken out of it.
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0 && file_.is_still(fd_)) ::close(fd_);
   fd_ = -1;
   watched_ = 0;
   state_ = State::kClosed;

@@ -15,6 +15,7 @@
 
 #include "core/decision.h"
 #include "core/redis/config.h"
+#include "core/redis/file_id.h"
 #include "core/redis/resolver.h"
 #include "core/redis/resp.h"
 #include "core/time.h"
@@ -44,6 +45,8 @@ class Connection {
   // The instant at which advance() must be called again at the latest; kForever: none.
   Micros next_event(Micros now) const;
   void close();
+  // As close(), and ends a question for the name too, which close() lets run on.
+  void stop();
 
   // -- When ready. Whoever learns here that the connection broke calls close().
 
@@ -83,6 +86,7 @@ class Connection {
   Micros limit_ = 0;          // of the whole opening
   Micros address_limit_ = 0;  // of the address being tried
   int fd_ = -1;
+  FileId file_;  // what fd_ was opened as
   std::uint32_t watched_ = 0;
   std::string output_;
   std::size_t output_at_ = 0;

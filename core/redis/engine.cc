@@ -98,8 +98,8 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   ++call.held->open;
   ++open_;
   wait_in_line(&call);
-  if (connection_.state() == Connection::State::kClosed && now < retry_at_) {
-    end(&call, last_reason_);
+  if (!can_serve(now)) {
+    end(&call, config_->back_off.reason);
     retire();
   } else if (waiting_ >= options_.batch && may_send()) {
     // On a connection that was idle, see first that it still stands.
@@ -213,9 +213,18 @@ void Engine::end_waiting(Reason reason) {
 // store allow, the server is not answering, and the connection goes.
 void Engine::expire(Micros now) {
   if (!sent_.empty() && sent_.front().give_up_at <= now) lose_connection(Reason::kLost, now);
+  bool expired = false;
+  bool awaited = false;
   for (std::uint64_t i = sent_.begin(); i != sent_.end(); ++i) {
-    if (sent_.at(i).deadline <= now) expire_sent(&sent_.at(i), now);
+    Batch& batch = sent_.at(i);
+    if (batch.deadline <= now) {
+      expired = true;
+      expire_sent(&batch, now);
+    }
+    awaited = awaited || batch.deadline != kForever;
   }
+  // Who comes next had better not queue up behind answers that nobody waits for.
+  if (expired && !awaited) lose_connection(Reason::kLost, now);
   expire_waiting(now);
 }
 

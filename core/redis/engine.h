@@ -6,13 +6,14 @@
 // replies come in the order of sent_.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/redis/batch.h"
 #include "core/redis/config.h"
 #include "core/redis/connection.h"
@@ -29,6 +30,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Connected, or about to be.
+  bool is_connected() const { return connection_.state() != Connection::State::kClosed; }
+  // A request submitted now would not fail for the back-off alone.
+  bool can_serve(Micros now) const { return is_connected() || now >= config_->back_off.retry_at; }
   bool has_descriptor() const { return epoll_.fd() >= 0; }
   SubmitResult submit(const Request& request, std::uint64_t user_data, Micros deadline);
   bool cancel(std::uint64_t user_data);
@@ -52,7 +57,9 @@ class Engine {
     std::uint64_t first = 0;
     std::uint64_t last = 0;
     std::uint64_t begins_at = 0;  // in the connection's stream
-    Micros deadline = 0;          // the earliest among its requests
+    Micros deadline = 0;          // the earliest among its requests that still wait
+    Micros last_deadline = 0;
+    Micros give_up_at = 0;  // no reply by then: the server is not answering
     bool as_eval = false;
   };
 
@@ -73,6 +80,9 @@ class Engine {
   void release(HeldLimiter* held);
   void append_key(const Limiter& limiter, std::string_view subject, Call* call);
   void wait_in_line(Call* call);
+  // A batch may begin with requests whose slots have been freed.
+  std::uint64_t first_of(const Batch& batch) const { return std::max(batch.first, calls_.begin()); }
+  void tell(const Call& call, const Answer& answer);
   void complete(Call* call, const Answer& answer);
   void end(Call* call, Reason reason);
   void give_back(const Call& call, const Ticket& ticket);
@@ -91,6 +101,8 @@ class Engine {
   void send_batch(Batch batch);
   void flush(Micros now);
   void expire(Micros now);
+  void expire_sent(Batch* batch, Micros now);
+  void expire_waiting(Micros now);
   void end_waiting(Reason reason);
 
   const std::shared_ptr<const Config> config_;
@@ -110,17 +122,14 @@ class Engine {
   std::size_t open_ = 0;                // submitted, not cancelled, not drained
   bool closed_ = false;
 
-  absl::flat_hash_map<const Limiter*, std::unique_ptr<HeldLimiter>> held_;
+  std::unordered_map<const Limiter*, std::unique_ptr<HeldLimiter>> held_;
   HeldLimiter* last_held_ = nullptr;
 
   bool always_eval_ = false;  // EVALSHA is forbidden to this user
   bool eval_first_ = false;   // SCRIPT LOAD was refused: the first batch brings the script
   bool leaving_ = false;      // send nothing more on this connection
   Reason leave_reason_ = Reason::kNone;
-  bool good_ = false;    // this connection has answered
-  int failures_ = 0;     // openings that failed in a row
-  Micros retry_at_ = 0;  // no opening before this
-  Reason last_reason_ = Reason::kConnect;
+  bool good_ = false;  // this connection has answered
   std::uint64_t jitter_;
 
   std::string subject_;    // scratch

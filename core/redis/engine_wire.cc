@@ -12,6 +12,9 @@ namespace {
 
 constexpr Micros kFirstBackOff = 10'000;
 constexpr Micros kLongestBackOff = 1'000'000;
+// An attempt to connect is given up after this, whatever the requests would wait: packets that were
+// lost on the way are not sent again for seconds.
+constexpr Micros kLongestOpening = 3'000'000;
 // What may lie unsent before no further batch is written.
 constexpr std::size_t kMaxBacklog = std::size_t{1} << 20;
 
@@ -21,13 +24,14 @@ constexpr std::size_t kMaxBacklog = std::size_t{1} << 20;
 
 void Engine::connect_if_needed(Micros now) {
   if (connection_.state() == Connection::State::kClosed && waiting_ > 0) {
-    if (now < retry_at_) {
-      end_waiting(last_reason_);
+    if (!can_serve(now)) {
+      end_waiting(config_->back_off.reason);
     } else {
       good_ = false;
       leaving_ = false;
       always_eval_ = false;
-      connection_.open(now, std::max(now + config_->deadline, longest_deadline_));
+      const Micros wanted = std::max(now + config_->deadline, longest_deadline_);
+      connection_.open(now, std::min(wanted, now + kLongestOpening));
     }
   }
   if (connection_.is_ready()) return;
@@ -42,12 +46,14 @@ void Engine::connect_if_needed(Micros now) {
 
 // Back-off: 10 ms, doubling to 1 s, of which a random half is left out.
 void Engine::connection_failed(Reason reason, Micros now) {
-  last_reason_ = reason;
-  const Micros longest = std::min(kFirstBackOff << std::min(failures_, 10), kLongestBackOff);
-  ++failures_;
+  BackOff& back_off = config_->back_off;
+  const int failures = back_off.failures.fetch_add(1);
+  const Micros longest = std::min(kFirstBackOff << std::min(failures, 10), kLongestBackOff);
   jitter_ = jitter_ * 6364136223846793005U + 1442695040888963407U;
-  retry_at_ = now + longest / 2 +
-              static_cast<Micros>((jitter_ >> 33) % static_cast<std::uint64_t>(longest / 2));
+  back_off.reason = reason;
+  back_off.retry_at =
+      now + longest / 2 +
+      static_cast<Micros>((jitter_ >> 33) % static_cast<std::uint64_t>(longest / 2));
   end_waiting(reason);
 }
 
@@ -60,15 +66,14 @@ void Engine::lose_connection(Reason reason, Micros now) {
     const Batch batch = sent_.front();
     sent_.pop_front();
     const bool unwritten = batch.begins_at >= written;
-    for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+    for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
       Call& call = calls_.at(seq);
-      const bool live = call.state == Call::State::kSent || call.state == Call::State::kSwallowed;
-      if (!live) continue;
+      if (!call.is_in_batch()) continue;
       if (!unwritten) {
         end(&call, call.deadline <= now ? Reason::kTimeout : reason);
       } else if (call.deadline <= now) {
         end(&call, Reason::kBusy);
-      } else if (call.state == Call::State::kSwallowed) {
+      } else if (call.state != Call::State::kSent) {
         end(&call, reason);
       } else {
         wait_in_line(&call);
@@ -78,8 +83,8 @@ void Engine::lose_connection(Reason reason, Micros now) {
   }
   retire();
   if (good_) {
-    failures_ = 0;
-    retry_at_ = now;
+    config_->back_off.failures = 0;
+    config_->back_off.retry_at = now;
   } else {
     // What waits was never sent: for it there was no connection.
     const bool unknown = reason == Reason::kLost || reason == Reason::kProtocol;
@@ -135,16 +140,15 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     }
     return true;
   }
-  BatchReply results(reply, calls_, batch.first, batch.last);
+  BatchReply results(reply, calls_, first_of(batch), batch.last);
   if (!results.is_valid()) return false;
   sent_.pop_front();
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+  for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
     Call& call = calls_.at(seq);
-    const bool swallowed = call.state == Call::State::kSwallowed;
-    if (call.state != Call::State::kSent && !swallowed) continue;
+    if (!call.is_in_batch()) continue;
     Answer answer;
     results.next(call, &answer);
-    if (swallowed && answer.ticket.n != 0) {
+    if (call.state == Call::State::kSwallowed && answer.ticket.n != 0) {
       try {
         give_back(call, answer.ticket);
       } catch (const std::bad_alloc&) {
@@ -158,17 +162,15 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     leave_reason_ = Reason::kReadOnly;
   } else if (!good_) {
     good_ = true;
-    failures_ = 0;
+    config_->back_off.failures = 0;
   }
   return results.is_valid();
 }
 
 void Engine::end_batch(const Batch& batch, Reason reason) {
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+  for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
     Call& call = calls_.at(seq);
-    if (call.state == Call::State::kSent || call.state == Call::State::kSwallowed) {
-      end(&call, reason);
-    }
+    if (call.is_in_batch()) end(&call, reason);
   }
 }
 
@@ -177,9 +179,9 @@ bool Engine::resend(Batch batch, Micros now) {
   batch.as_eval = true;
   batch.deadline = kForever;
   bool any = false;
-  for (std::uint64_t seq = batch.first; seq != batch.last; ++seq) {
+  for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
     Call& call = calls_.at(seq);
-    if (call.state == Call::State::kSwallowed) {
+    if (call.state == Call::State::kSwallowed || call.state == Call::State::kTold) {
       end(&call, Reason::kCancelled);
     } else if (call.state == Call::State::kSent) {
       if (call.deadline <= now) {
@@ -210,8 +212,10 @@ void Engine::send_waiting() {
     for (std::uint32_t taken = 0; taken < options_.batch && seq != calls_.end(); ++seq) {
       Call& call = calls_.at(seq);
       if (call.state != Call::State::kWaiting) continue;
+      if (taken == 0) batch.first = seq;
       call.state = Call::State::kSent;
       batch.deadline = std::min(batch.deadline, call.deadline);
+      batch.last_deadline = std::max(batch.last_deadline, call.deadline);
       --waiting_;
       ++taken;
     }
@@ -235,12 +239,13 @@ void Engine::send_batch(Batch batch) {
   const std::size_t before = output->size();
   std::size_t count = 0;
   try {
-    count = append_batch(calls_, batch.first, batch.last, keys_, batch.as_eval, now, &arguments_,
-                         output);
+    count = append_batch(calls_, first_of(batch), batch.last, keys_, batch.as_eval, now,
+                         &arguments_, output);
   } catch (const std::bad_alloc&) {
     output->resize(before);
     return end_batch(batch, Reason::kBusy);
   }
+  batch.give_up_at = std::max(batch.last_deadline, system_monotonic() + config_->deadline);
   sent_.push() = batch;
   Counters::add(config_->counters.batches, 1);
   Counters::add(config_->counters.requests, count);

@@ -21,7 +21,7 @@ ErrorClass classify_error(std::string_view text) {
   }
   if (code == "MASTERDOWN") return leave(Reason::kRefused);
   if (code == "READONLY") return leave(Reason::kReadOnly);
-  if (code == "NOAUTH" || code == "WRONGPASS") return leave(Reason::kAuth);
+  if (code == "NOAUTH" || code == "WRONGPASS" || code == "DENIED") return leave(Reason::kAuth);
   if (code == "OOM") return {.reason = Reason::kServerMemory};
   if (code == "WRONGTYPE" || code == "SAQIYACORRUPT") return {.reason = Reason::kCorrupt};
   if (code == "NOPERM") {

@@ -10,6 +10,7 @@ namespace saqiya::redis {
 namespace {
 
 constexpr QueueOptions kOptions;
+constexpr Micros kPauseOfGrowth = 10 * kMicrosPerSecond;
 
 std::chrono::steady_clock::time_point to_time_point(Micros monotonic) {
   // steady_clock is CLOCK_MONOTONIC, as is system_monotonic().
@@ -46,34 +47,61 @@ void Pool::abandon() {
   for (std::uint32_t i = 0; i < made_; ++i) engines_[i]->abandon();
 }
 
-Engine* Pool::take(Micros deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    if (!idle_.empty()) {
-      Engine* const engine = idle_.back();
-      idle_.pop_back();
-      return engine;
-    }
+// An engine to use now; null: wait for one. Connected ones first. One whose server cannot be
+// reached answers at once, so it would be idle most of the time and draw all requests to it: it
+// serves only when no other is in use, and a failed opening is not tried again at the cost of a
+// request while there are connections that work, but now and then.
+Engine* Pool::pick() {
+  for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
+    if ((*it)->is_connected()) return take_out(std::next(it).base());
+  }
+  const bool others_in_use = idle_.size() < made_;
+  const BackOff& back_off = config_->back_off;
+  const Micros pause = back_off.failures > 0 && others_in_use ? kPauseOfGrowth : 0;
+  // Without any engine one is made all the same, to say what is wrong.
+  if (made_ == 0 || system_monotonic() >= back_off.retry_at + pause) {
+    if (!idle_.empty()) return take_out(std::prev(idle_.end()));
     if (made_ < config_->connections) {
       auto engine = std::make_unique<Engine>(config_, kOptions, false);
-      if (!engine->has_descriptor()) return nullptr;
-      engines_[made_] = std::move(engine);
-      return engines_[made_++].get();
-    }
-    if (free_.wait_until(lock, to_time_point(deadline)) == std::cv_status::timeout &&
-        idle_.empty()) {
-      return nullptr;
+      if (engine->has_descriptor()) {
+        engines_[made_] = std::move(engine);
+        return engines_[made_++].get();
+      }
     }
   }
+  return others_in_use || idle_.empty() ? nullptr : take_out(std::prev(idle_.end()));
+}
+
+Engine* Pool::take_out(std::vector<Engine*>::iterator at) {
+  Engine* const engine = *at;
+  idle_.erase(at);
+  return engine;
+}
+
+Engine* Pool::take(Micros deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (waiters_.empty()) {
+    if (Engine* const engine = pick()) return engine;
+    if (made_ == 0) return nullptr;  // no descriptor to be had, and nobody to wait for
+  }
+  Waiter self;
+  waiters_.push_back(&self);
+  Engine* engine = nullptr;
+  bool late = false;
+  while (engine == nullptr && !late) {
+    late = self.turn.wait_until(lock, to_time_point(deadline)) == std::cv_status::timeout;
+    if (waiters_.front() == &self) engine = pick();
+  }
+  waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &self));
+  if (!idle_.empty() && !waiters_.empty()) waiters_.front()->turn.notify_one();
+  return engine;
 }
 
 void Pool::put_back(Engine* engine) {
   if (engine->pending() > 0) engine->end_all();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(engine);
-  }
-  free_.notify_one();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  idle_.push_back(engine);
+  if (!waiters_.empty()) waiters_.front()->turn.notify_one();
 }
 
 void Pool::execute(std::span<const Request> requests, std::span<Answer> answers) {

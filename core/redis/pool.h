@@ -5,6 +5,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -32,15 +33,20 @@ class Pool {
 
  private:
   class Borrowed;
+  struct Waiter {
+    std::condition_variable turn;
+  };
 
   Engine* take(Micros deadline);
+  Engine* pick();
+  Engine* take_out(std::vector<Engine*>::iterator at);
   void put_back(Engine* engine);
 
   const std::shared_ptr<const Config> config_;
   const std::uint64_t generation_;
   std::mutex mutex_;
-  std::condition_variable free_;
-  std::vector<Engine*> idle_;  // the one used last is taken first
+  std::deque<Waiter*> waiters_;  // served in the order in which they came
+  std::vector<Engine*> idle_;    // the one used last is taken first
   std::uint32_t made_ = 0;
   std::array<std::unique_ptr<Engine>, kMaxConnections> engines_;
 };

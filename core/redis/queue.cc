@@ -21,10 +21,21 @@ void RedisQueue::close() {
   engine().close();
 }
 
-// What was submitted before the fork is the parent's, and so are the connection's bytes.
-void RedisQueue::start_afresh() const {
+RedisQueue::~RedisQueue() {
+  if (generation_ != fork_generation()) leave_to_parent();
+}
+
+// What was submitted before the fork is the parent's, and so are the connection's bytes and what
+// the epoll instance watches. The engine is left where it is: a thread may have been inside.
+void RedisQueue::leave_to_parent() const {
   engine_->abandon();
-  engine_ = std::make_unique<Engine>(config_, options_, true);
+  static_cast<void>(engine_.release());
+}
+
+void RedisQueue::start_afresh() const {
+  auto fresh = std::make_unique<Engine>(config_, options_, true);
+  leave_to_parent();
+  engine_ = std::move(fresh);
   generation_ = fork_generation();
   if (closed_) engine_->close();
 }

@@ -15,6 +15,7 @@ class RedisQueue final : public Queue {
   // store: kept alive with the queue.
   RedisQueue(std::shared_ptr<Store> store, std::shared_ptr<const Config> config,
              const QueueOptions& options);
+  ~RedisQueue() override;
 
   // False when the operating system refused a descriptor.
   bool has_descriptor() const { return engine().has_descriptor(); }
@@ -36,6 +37,7 @@ class RedisQueue final : public Queue {
     return *engine_;
   }
   void start_afresh() const;
+  void leave_to_parent() const;
 
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<const Config> config_;

@@ -98,7 +98,11 @@ void Resolver::start(const std::string& host, std::uint16_t port, const std::str
   options.sock_state_cb_data = this;
   options.timeout = 1000;  // per try; requests have their own deadlines
   options.tries = 2;
-  constexpr int kSet = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+  // No TCP, whose writes could raise SIGPIPE: a cut answer still has addresses. No HOSTALIASES
+  // file.
+  options.flags = ARES_FLAG_IGNTC | ARES_FLAG_NOALIASES;
+  constexpr int kSet =
+      ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_FLAGS;
   if (ares_init_options(&channel_, &options, kSet) != ARES_SUCCESS) {
     channel_ = nullptr;
     return;  // no addresses: cannot be resolved

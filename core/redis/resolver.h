@@ -32,6 +32,8 @@ class Resolver {
 
   // Forgets what went before and begins anew. nameservers: empty for the system's.
   void start(const std::string& host, std::uint16_t port, const std::string& nameservers);
+  // Ends a running question: it then has no answer.
+  void stop();
   bool running() const { return running_; }
   // Lets c-ares read, write, and give up. Never waits.
   void process();
@@ -52,7 +54,6 @@ class Resolver {
   };
   struct Callbacks;
 
-  void stop();
   void watch(int fd, bool readable, bool writable);
 
   const int epoll_fd_;

@@ -19,6 +19,7 @@ class Ring {
   T& at(std::uint64_t seq) { return slots_[seq & mask_]; }
   const T& at(std::uint64_t seq) const { return slots_[seq & mask_]; }
   T& front() { return at(begin_); }
+  const T& front() const { return at(begin_); }
   T& back() { return at(end_ - 1); }
 
   // The new last element; it holds what an element before it left there.

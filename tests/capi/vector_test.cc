@@ -12,19 +12,21 @@ namespace {
 
 class CApiDriver final : public VectorDriver {
  public:
-  CApiDriver() {
-    EXPECT_EQ(saqiya_clock_create_manual(0, &clock_), SAQIYA_OK);
-    saqiya_store_options options;
-    saqiya_store_options_init(&options);
-    options.clock = clock_;
-    EXPECT_EQ(saqiya_store_open("memory://", &options, &store_, nullptr), SAQIYA_OK);
-  }
+  CApiDriver() { EXPECT_EQ(saqiya_clock_create_manual(0, &clock_), SAQIYA_OK); }
   CApiDriver(const CApiDriver&) = delete;
   CApiDriver& operator=(const CApiDriver&) = delete;
   ~CApiDriver() override {
     saqiya_limiter_free(limiter_);
     saqiya_store_free(store_);
     saqiya_clock_free(clock_);
+  }
+
+  void begin() override {
+    saqiya_store_options options;
+    saqiya_store_options_init(&options);
+    options.clock = clock_;
+    saqiya_store_free(store_);
+    ASSERT_EQ(saqiya_store_open("memory://", &options, &store_, nullptr), SAQIYA_OK);
   }
 
   void set_now(Micros now) override { ASSERT_EQ(saqiya_clock_set(clock_, now), SAQIYA_OK); }

@@ -1,4 +1,5 @@
 // Threads, processes and forks on one server.
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -212,6 +213,48 @@ TEST(RedisFork, ForksUnderLoadDoNotHang) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(bad, 0);
   EXPECT_EQ(failed, 0);
+}
+
+// A descriptor that the child frees is the parent's, too.
+TEST(RedisProcess, AChildThatFreesAQueueDisturbsNobody) {
+  RedisServer server;
+  const auto store = open(server.url(), patient());
+  const auto limiter = make_limiter(store, "100/h", "fork");
+  auto queue = store->open_queue(store, {});
+  queue->submit(check(*limiter, "u"), 1);
+  ASSERT_EQ(collect(*queue, 1).size(), 1U);
+  EXPECT_EQ(exit_code(in_child([&] {
+              queue.reset();
+              return 0;
+            })),
+            0);
+  queue->submit(check(*limiter, "u"), 2);
+  queue->process();
+  pollfd p{queue->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&p, 1, 10'000), 1) << "the reply came, but the loop is not told";
+  EXPECT_EQ(collect(*queue, 1).size(), 1U);
+}
+
+// The server takes one connection of four: the threads share it, and nobody is refused.
+TEST(RedisProcess, ConnectionsThatCannotBeMadeDrawNoRequests) {
+  RedisServer server;
+  const auto store = open(server.url(), patient());
+  const auto limiter = make_limiter(store, "1000000/s", "pool");
+  ASSERT_EQ(outcome(check(*limiter, "warm")), Outcome::kAllowed);
+  auto client = server.client();
+  client({"CONFIG", "SET", "maxclients", "2"});
+  // One may find out that there are no more.
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 300; ++n) {
+        refused += outcome(check(*limiter, "u")) == Outcome::kUnavailable ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_LE(refused, 6);
 }
 
 }  // namespace

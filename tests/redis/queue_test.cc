@@ -1,9 +1,11 @@
 // The queue's contract, on a real server.
 #include <poll.h>
 
+#include <future>
 #include <map>
 #include <set>
 
+#include "tests/redis/fake_server.h"
 #include "tests/redis/fixture.h"
 
 namespace saqiya::testing {
@@ -137,6 +139,64 @@ TEST_F(RedisQueueTest, CancelAfterSendingGivesTheChargeBack) {
   EXPECT_EQ(after[0].user_data, 3U);
   EXPECT_EQ(after[0].decision.remaining, 4);
   EXPECT_EQ(store_->stats().requests, before + 4);
+}
+
+// A batch that begins with requests which were cancelled before it left: their slots are used anew
+// while it is on the wire.
+TEST(RedisQueue, CancelledRequestsAtTheHeadOfABatchAreNobodyElses) {
+  std::promise<void> gate;
+  std::shared_future<void> opened = gate.get_future().share();
+  int batches = 0;
+  FakeServer server([&](const Command& command) {
+    if (++batches == 3) opened.wait();
+    const int count = std::stoi(command[2]);
+    std::string reply = "*" + std::to_string(count + 1) + "\r\n:1000\r\n";
+    for (int i = 0; i < count; ++i) reply += ":-100\r\n";
+    return say(reply);
+  });
+  const auto store = open(server.url(), patient());
+  const auto limiter = make_limiter(store, "5/s");
+  QueueOptions options;
+  options.batch = 8;
+  options.in_flight = 16;
+  auto queue = open_queue(store, options);
+  std::uint64_t next = 0;
+  const auto submit = [&](int count) {
+    for (int i = 0; i < count; ++i) queue->submit(check(*limiter, "u"), next++);
+  };
+  submit(1);
+  ASSERT_EQ(collect(*queue, 1).size(), 1U);
+  submit(8);  // the second batch
+  submit(3);
+  EXPECT_TRUE(queue->cancel(9));
+  EXPECT_TRUE(queue->cancel(10));
+  submit(7);  // with the one left these make the third batch
+  ASSERT_EQ(collect(*queue, 8).size(), 8U);
+  submit(56);  // the ring's 64 slots are all in use, those of 9 and 10 by others
+  gate.set_value();
+  const auto all = collect(*queue, 64);
+  ASSERT_EQ(all.size(), 64U);
+  for (const Completion& c : all) EXPECT_EQ(c.decision.outcome, Outcome::kAllowed) << c.user_data;
+  EXPECT_EQ(queue->pending(), 0U);
+}
+
+TEST_F(RedisQueueTest, ALateRequestCostsTheOthersNothing) {
+  const auto hasty = make_limiter(store_, "5/h", "hasty", 20'000);
+  auto queue = open_queue(store_);
+  queue->submit(check(*limiter_, "warm"), 0);
+  ASSERT_EQ(collect(*queue, 1).size(), 1U);
+  server_.client()({"CLIENT", "PAUSE", "300", "ALL"});
+  for (std::uint64_t i = 1; i <= 20; ++i) queue->submit(check(*limiter_, std::to_string(i)), i);
+  queue->submit(check(*hasty, "u"), 99);
+  const auto all = collect(*queue, 21);
+  ASSERT_EQ(all.size(), 21U);
+  EXPECT_EQ(all[0].user_data, 99U);
+  EXPECT_EQ(all[0].decision.reason, Reason::kTimeout);
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    EXPECT_EQ(all[i].user_data, i);
+    EXPECT_EQ(all[i].decision.outcome, Outcome::kAllowed);
+  }
+  EXPECT_EQ(store_->stats().connects, 1U);
 }
 
 TEST_F(RedisQueueTest, CloseEndsEverything) {
