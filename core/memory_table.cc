@@ -97,14 +97,18 @@ void MemoryTable::insert(Shard& shard, const Hash128& key, const BucketState& st
   --shard.inserts_left;
 }
 
+bool MemoryTable::drop_if_full(Shard& shard, Map::iterator at, Micros now) {
+  if (!is_full(at->state, now)) return false;
+  shard.dropped_until = std::max(shard.dropped_until, at->state.q);
+  shard.map.erase(at);
+  return true;
+}
+
 void MemoryTable::reclaim_after(Shard& shard, Map::iterator at, Micros now, int steps) {
   ++at;
   bool found = false;
   for (int i = 0; i < steps && at != shard.map.end(); ++i) {
-    const auto candidate = at++;
-    if (!is_full(candidate->state, now)) continue;
-    shard.map.erase(candidate);
-    found = true;
+    found = drop_if_full(shard, at++, now) || found;
   }
   if (found) shrink(shard);
 }
@@ -145,11 +149,12 @@ void MemoryTable::reclaim_around(std::uint32_t shard, const Hash128& key, Micros
 
 void MemoryTable::make_room(Shard& shard, Micros now) {
   Map& map = shard.map;
-  for (auto it = map.begin(); it != map.end();) {
-    const auto candidate = it++;
-    if (is_full(candidate->state, now)) map.erase(candidate);
-  }
-  if (map.size() >= shard.bound) evict(shard);
+  const std::size_t bound = shard.bound;
+  const bool at_bound = map.size() >= bound;
+  for (auto it = map.begin(); it != map.end();) drop_if_full(shard, it++, now);
+  // Room for a sixteenth, so that the next few newcomers need not search again.
+  const std::size_t wanted = bound - std::max<std::size_t>(1, bound / 16);
+  if (at_bound && map.size() > wanted) evict(shard, map.size() - wanted);
   const std::size_t slots = map.capacity();
   const std::size_t limit = growth_limit(slots);
   if (shard.slots_used >= limit) {
@@ -161,13 +166,11 @@ void MemoryTable::make_room(Shard& shard, Micros now) {
   plan_sweep(shard);
 }
 
-// The entries nearest to full lose least: they go first, a sixteenth at a time so that the search
-// for them is paid for by many insertions.
-void MemoryTable::evict(Shard& shard) {
+// The entries nearest to full lose least: they go first.
+void MemoryTable::evict(Shard& shard, std::size_t count) {
   std::vector<std::pair<Micros, Hash128>> entries;
   entries.reserve(shard.map.size());
   for (const Entry& entry : shard.map) entries.emplace_back(entry.state.q, entry.key);
-  const std::size_t count = std::max<std::size_t>(1, entries.size() / 16);
   std::nth_element(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(count - 1),
                    entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (std::size_t i = 0; i < count; ++i) shard.map.erase(entries[i].second);

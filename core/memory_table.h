@@ -4,15 +4,14 @@
 // threads' checks write to, or the cores pass cache lines around (with a plain lock a shard, two
 // threads ran at 3/4 of the speed of two processes). So:
 //  - A visit announces "I am in shard s" in a cache line of the thread's own (its stripe), then
-//  looks
-//    whether the shard's lock is held; if so it withdraws. Inside, it may change one entry's value,
-//    having set the entry's busy bit.
+//    looks whether the shard's lock is held; if so it withdraws. Inside, it may change one entry's
+//    value, having set the entry's busy bit.
 //  - A change of the shard's structure (insert, erase, grow) takes the shard's lock and then waits
 //    until no stripe announces that shard. It is alone from then on.
 // The announcement and the lock are sequentially consistent, so one side always sees the other.
 //
-// An entry whose bucket is full equals an absent one and may be dropped at any time without
-// changing any answer; only an eviction at the bound drops others.
+// An entry whose bucket is full equals an absent one and may be dropped at any time; only an
+// eviction at the bound drops others.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
@@ -37,9 +36,9 @@ class MemoryTable {
   // Told apart by tickets: a ticket of another table gives nothing back.
   std::uint64_t epoch() const { return epoch_; }
 
-  // Calls apply(BucketState*) with the entry's state, or an absent one (n == 0), and keeps what it
-  // leaves there, atomically. apply may be called twice; the last call counts. May throw
-  // std::bad_alloc, having changed nothing.
+  // Calls apply(BucketState*) with the entry's state, or an absent one (n == 0; full from its q
+  // on), and keeps what it leaves there, atomically. apply may be called twice; the last call
+  // counts. May throw std::bad_alloc, having changed nothing.
   template <typename Apply>
   void update(const Hash128& key, Micros now, Apply&& apply);
 
@@ -75,6 +74,10 @@ class MemoryTable {
     std::uint32_t bound = 0;         // entries this shard may hold
     std::uint32_t inserts_left = 0;  // until the next sweep
     std::uint32_t slots_used = 0;    // by entries, or perhaps by the marks that erased ones leave
+    // The latest instant of the full entries that were dropped. Who is absent counts as full at
+    // this instant: so after a clock went back, or when a thread was interrupted with an old
+    // reading, no bucket is fuller than it was.
+    Micros dropped_until = 0;
     Map map;
   };
 
@@ -126,6 +129,8 @@ class MemoryTable {
   template <typename Apply>
   static void change(BucketState* entry, Apply&& apply);
 
+  // Drops the entry if it is full, and tells whether it was.
+  static bool drop_if_full(Shard& shard, Map::iterator at, Micros now);
   static void reclaim_after(Shard& shard, Map::iterator at, Micros now, int steps);
   void insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now);
   void reclaim_around(std::uint32_t shard, const Hash128& key, Micros now);
@@ -137,7 +142,7 @@ class MemoryTable {
   static void rebuild(Shard& shard, std::size_t slots);
   static void shrink(Shard& shard);
   static void plan_sweep(Shard& shard);
-  void evict(Shard& shard);
+  void evict(Shard& shard, std::size_t count);
 
   const std::size_t shard_count_;
   const std::size_t stripe_count_;  // a power of two
@@ -183,7 +188,7 @@ void MemoryTable::update(const Hash128& key, Micros now, Apply&& apply) {
       reclaim_around(index, key, now);
       return;
     }
-    BucketState state;
+    BucketState state{shard.dropped_until, 0, 0};
     apply(&state);
     if (state.n == 0) return;  // nothing to keep
   }
@@ -193,7 +198,7 @@ void MemoryTable::update(const Hash128& key, Micros now, Apply&& apply) {
     apply(&it->state);
     return;
   }
-  BucketState state;
+  BucketState state{shard.dropped_until, 0, 0};
   apply(&state);
   if (state.n != 0) insert(shard, key, state, now);
 }

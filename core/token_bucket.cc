@@ -32,7 +32,7 @@ template <bool kWhole>
 Fraction step_in(const Charge& charge, std::uint32_t n, Micros now, bool peek, BucketState* state) {
   const Units<kWhole> in{n};
   Fraction start{now, 0};
-  const Fraction stored = full_at(*state, n);  // an absent state counts as 0, never later than now
+  const Fraction stored = full_at(*state, n);
   if (in.less(start, stored)) start = stored;
   const Fraction next = in.add(start, charge.inc);
   Fraction over = in.sub(next, charge.bound);

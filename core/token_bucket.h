@@ -38,8 +38,8 @@ struct TokenBucket {
   Fraction cost_in_time(std::int64_t cost) const;
 };
 
-// A stored bucket. n is the N its remainder counts in; a state with n == 0 is absent: a full
-// bucket.
+// A stored bucket. n is the N its remainder counts in. A state with n == 0 is absent: a bucket that
+// is full from q on (0: for ever).
 struct BucketState {
   std::int64_t q = 0;
   std::uint32_t r = 0;

@@ -66,9 +66,8 @@ class Driver:
 @pytest.mark.parametrize("as_text", [True, False], ids=["text", "numbers"])
 def test_token_bucket(make_store: StoreMaker, as_text: bool) -> None:
     traces = vectors.load("token_bucket.json")
-    store, clock = make_store()
     operations = sum(
-        vectors.run(trace, Driver(store, clock, trace.name, as_text=as_text)) for trace in traces
+        vectors.run(trace, Driver(*make_store(), trace.name, as_text=as_text)) for trace in traces
     )
     assert len(traces) >= 60
     assert operations > 10_000
@@ -113,7 +112,6 @@ async def play_async(trace: vectors.Trace, store: Store, clock: ManualClock) -> 
 @pytest.mark.parametrize("name", ["token_bucket.json", "random.json"])
 def test_async(make_store: StoreMaker, name: str) -> None:
     async def main() -> int:
-        store, clock = make_store()
-        return sum([await play_async(trace, store, clock) for trace in vectors.load(name)])
+        return sum([await play_async(trace, *make_store()) for trace in vectors.load(name)])
 
     assert asyncio.run(main()) >= 10_000

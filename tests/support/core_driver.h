@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/memory_store.h"
 #include "tests/support/limited.h"
 #include "tests/support/vector_runner.h"
 
@@ -16,6 +17,12 @@ class CoreDriver final : public VectorDriver {
   CoreDriver(std::shared_ptr<Store> store, std::shared_ptr<ManualClock> clock)
       : store_(std::move(store)), clock_(std::move(clock)) {}
 
+  void begin() override {
+    if (!store_->is_local()) return;
+    StoreOptions options;
+    options.clock = clock_;
+    store_ = make_memory_store(options);
+  }
   void set_now(Micros now) override { ASSERT_TRUE(clock_->set(now)); }
   void use(const std::string& policy, const std::string& name) override {
     limited_.emplace(store_, policy, name);
@@ -33,7 +40,7 @@ class CoreDriver final : public VectorDriver {
   Decision reset(const std::string& key) override { return limited_->reset(key); }
 
  private:
-  const std::shared_ptr<Store> store_;
+  std::shared_ptr<Store> store_;
   const std::shared_ptr<ManualClock> clock_;
   std::optional<Limited> limited_;
 };

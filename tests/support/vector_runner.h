@@ -30,6 +30,9 @@ inline Json read_vectors(const std::string& file) {
 class VectorDriver {
  public:
   virtual ~VectorDriver() = default;
+  // Before each trace. Its clock begins anew, so where buckets of another trace could matter (in a
+  // store that is this process's) it needs a store of its own.
+  virtual void begin() = 0;
   virtual void set_now(Micros now) = 0;
   // A limiter of this policy, named name, on the driver's store; replaces the one before.
   virtual void use(const std::string& policy, const std::string& name) = 0;
@@ -92,6 +95,7 @@ class VectorRunner {
 
  private:
   std::int64_t play(const std::string& name, const Json& rule, const Json& steps) {
+    driver_.begin();
     driver_.use(rule.at("text"), name);
     std::map<std::size_t, Ticket> tickets;
     std::int64_t count = 0;
@@ -147,6 +151,7 @@ class VectorRunner {
   std::int64_t play_crowd(const Json& scenario) {
     const std::string name = scenario.at("name");
     SCOPED_TRACE(name);
+    driver_.begin();
     constexpr std::uint64_t kModulus = 2147483647;
     constexpr std::uint64_t kFactor = 48271;
     std::uint64_t x = scenario.at("seed");
