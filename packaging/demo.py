@@ -135,9 +135,8 @@ def told(answer: Answer, number: int) -> str:
 
 def show(title: str, answers: list[Answer]) -> None:
     print(f"\n{title}\n")
-    print(
-        "    #  app      status  Retry-     X-RateLimit-             RateLimit           RateLimit-Policy"
-    )
+    rate_limit = "X-RateLimit-             RateLimit           RateLimit-Policy"
+    print(f"    #  app      status  Retry-     {rate_limit}")
     print("                        After      Limit  Remaining  Reset")
     last_allowed = max((i for i, a in enumerate(answers) if a.status == 200), default=0)
     shown = {0, 1, last_allowed - 1, last_allowed, last_allowed + 1, len(answers) - 1}

@@ -83,12 +83,36 @@ int guard(Body&& body) noexcept {
 // Fills *error, when there is one, and returns the code.
 int fail(saqiya_error* error, int code, std::string_view message, std::int32_t position = -1);
 
+constexpr std::size_t kLeastSized = 2 * sizeof(std::uint32_t);
+constexpr std::size_t kMostSized = 4096;
+
+// Makes a caller's struct all zero but for its size, which may be an older or newer version's.
+// Returns whether it is one at all.
+template <typename T>
+bool init_sized(T* out, std::size_t size) {
+  if (out == nullptr || size < kLeastSized || size > kMostSized) return false;
+  std::memset(static_cast<void*>(out), 0, size);
+  out->size = static_cast<std::uint32_t>(size);
+  return true;
+}
+
+// Fills a caller's struct, as much of it as the caller knows, from one of this version.
+template <typename T>
+bool write_sized(const T& in, T* out) {
+  if (out == nullptr) return false;
+  const std::uint32_t size = out->size;
+  if (!init_sized(out, size)) return false;
+  std::memcpy(static_cast<void*>(out), &in, std::min<std::size_t>(size, sizeof in));
+  out->size = size;
+  return true;
+}
+
 // Reads a struct that begins with its size, from an older or newer caller. False when the size
 // makes no sense or bytes that this version does not know are set.
 template <typename T>
 bool read_sized(const T* in, T* out) {
   const std::uint32_t size = in->size;
-  if (size < 2 * sizeof(std::uint32_t) || size > 4096) return false;
+  if (size < kLeastSized || size > kMostSized) return false;
   if (size % alignof(T) != 0) return false;  // no version's: it would end within a field
   const auto* bytes = reinterpret_cast<const unsigned char*>(in);
   if (size > sizeof(T) &&

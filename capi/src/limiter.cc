@@ -17,9 +17,11 @@ using saqiya::capi::clear;
 using saqiya::capi::copy_as;
 using saqiya::capi::fail;
 using saqiya::capi::guard;
+using saqiya::capi::init_sized;
 using saqiya::capi::is_cost;
 using saqiya::capi::is_key;
 using saqiya::capi::read_sized;
+using saqiya::capi::write_sized;
 
 // Shared end of both ways to make a limiter: parse(Policy*, PolicyError*) says which policy.
 template <typename Parse>
@@ -31,7 +33,7 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
   if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store is null");
   const int code = guard([&] {
     saqiya_limiter_options known;
-    saqiya_limiter_options_init(&known);
+    saqiya_limiter_options_init(&known, sizeof known);
     if (options != nullptr && !read_sized(options, &known)) {
       return fail(error, SAQIYA_INVALID, "the options were not initialised by this version");
     }
@@ -96,9 +98,8 @@ Request make_request(Op op, const saqiya_limiter* handle, const void* key, std::
 
 extern "C" {
 
-void saqiya_limiter_options_init(saqiya_limiter_options* options) {
-  clear(options);
-  if (options != nullptr) options->size = sizeof *options;
+void saqiya_limiter_options_init(saqiya_limiter_options* options, size_t size) {
+  init_sized(options, size);
 }
 
 int saqiya_limiter_create(saqiya_store* store, const char* policy,
@@ -113,10 +114,7 @@ int saqiya_limiter_create(saqiya_store* store, const char* policy,
   });
 }
 
-void saqiya_rule_init(saqiya_rule* rule) {
-  clear(rule);
-  if (rule != nullptr) rule->size = sizeof *rule;
-}
+void saqiya_rule_init(saqiya_rule* rule, size_t size) { init_sized(rule, size); }
 
 int saqiya_limiter_create_rules(saqiya_store* store, const saqiya_rule* rules, size_t count,
                                 const saqiya_limiter_options* options, saqiya_limiter** limiter,
@@ -146,7 +144,7 @@ int saqiya_limiter_create_rules(saqiya_store* store, const saqiya_rule* rules, s
 
 void saqiya_limiter_free(saqiya_limiter* limiter) { delete limiter; }
 
-const char* saqiya_limiter_text(const saqiya_limiter* limiter) {
+const char* saqiya_limiter_policy(const saqiya_limiter* limiter) {
   return limiter != nullptr ? limiter->limiter->policy().text.c_str() : "";
 }
 
@@ -155,16 +153,19 @@ const char* saqiya_limiter_name(const saqiya_limiter* limiter) {
 }
 
 int saqiya_limiter_get_rule(const saqiya_limiter* limiter, size_t index, saqiya_rule* rule) {
-  if (rule == nullptr) return SAQIYA_INVALID;
-  saqiya_rule_init(rule);
-  if (limiter == nullptr || index != 0) return SAQIYA_INVALID;
-  const Policy& policy = limiter->limiter->policy();
-  rule->algorithm = policy.unlimited ? SAQIYA_NO_LIMIT : SAQIYA_TOKEN_BUCKET;
-  if (policy.unlimited) return SAQIYA_OK;
-  rule->capacity = policy.bucket.capacity;
-  rule->tokens = policy.bucket.tokens;
-  rule->period_us = policy.bucket.period;
-  return SAQIYA_OK;
+  saqiya_rule found;
+  saqiya_rule_init(&found, sizeof found);
+  const bool exists = limiter != nullptr && index == 0;
+  if (exists) {
+    const Policy& policy = limiter->limiter->policy();
+    found.algorithm = policy.unlimited ? SAQIYA_NO_LIMIT : SAQIYA_TOKEN_BUCKET;
+    if (!policy.unlimited) {
+      found.capacity = policy.bucket.capacity;
+      found.tokens = policy.bucket.tokens;
+      found.period_us = policy.bucket.period;
+    }
+  }
+  return write_sized(found, rule) && exists ? SAQIYA_OK : SAQIYA_INVALID;
 }
 
 int saqiya_limiter_check(saqiya_limiter* limiter, const void* key, size_t key_len, int64_t cost,

@@ -8,9 +8,11 @@ using saqiya::capi::clear;
 using saqiya::capi::copy_as;
 using saqiya::capi::fail;
 using saqiya::capi::guard;
+using saqiya::capi::init_sized;
 using saqiya::capi::is_cost;
 using saqiya::capi::is_key;
 using saqiya::capi::read_sized;
+using saqiya::capi::write_sized;
 
 // Null when everything is in its range, else what is not.
 const char* convert(const saqiya_queue_options& in, saqiya::QueueOptions* out) {
@@ -36,9 +38,8 @@ bool is_valid(const saqiya_queue& queue, const saqiya_request& request) {
 
 extern "C" {
 
-void saqiya_queue_options_init(saqiya_queue_options* options) {
-  clear(options);
-  if (options != nullptr) options->size = sizeof *options;
+void saqiya_queue_options_init(saqiya_queue_options* options, size_t size) {
+  init_sized(options, size);
 }
 
 int saqiya_queue_create(saqiya_store* store, const saqiya_queue_options* options,
@@ -74,13 +75,12 @@ int saqiya_queue_create(saqiya_store* store, const saqiya_queue_options* options
 
 void saqiya_queue_free(saqiya_queue* queue) { delete queue; }
 
-void saqiya_request_init(saqiya_request* request) {
-  clear(request);
-  if (request != nullptr) {
-    request->size = sizeof *request;
-    request->op = SAQIYA_OP_CHECK;
-    request->cost = 1;
-  }
+void saqiya_request_init(saqiya_request* request, size_t size) {
+  saqiya_request first;
+  init_sized(&first, sizeof first);
+  first.op = SAQIYA_OP_CHECK;
+  first.cost = 1;
+  if (init_sized(request, size)) write_sized(first, request);
 }
 
 int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {

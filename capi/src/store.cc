@@ -8,7 +8,9 @@ namespace {
 using saqiya::capi::clear;
 using saqiya::capi::fail;
 using saqiya::capi::guard;
+using saqiya::capi::init_sized;
 using saqiya::capi::read_sized;
+using saqiya::capi::write_sized;
 
 constexpr std::uint64_t kLongestSecret = 1024;
 constexpr std::uint32_t kKnownFlags = SAQIYA_STORE_TESTING | SAQIYA_STORE_HASH_SUBJECTS;
@@ -83,9 +85,8 @@ int saqiya_clock_now(const saqiya_clock* clock, int64_t* monotonic_us, int64_t* 
 
 void saqiya_clock_free(saqiya_clock* clock) { delete clock; }
 
-void saqiya_store_options_init(saqiya_store_options* options) {
-  clear(options);
-  if (options != nullptr) options->size = sizeof *options;
+void saqiya_store_options_init(saqiya_store_options* options, size_t size) {
+  init_sized(options, size);
 }
 
 int saqiya_store_open(const char* url, const saqiya_store_options* options, saqiya_store** store,
@@ -124,34 +125,26 @@ int saqiya_store_is_local(const saqiya_store* store) {
   return store != nullptr && store->store->is_local() ? 1 : 0;
 }
 
-void saqiya_store_stats_init(saqiya_store_stats* stats) {
-  clear(stats);
-  if (stats != nullptr) stats->size = sizeof *stats;
-}
+void saqiya_store_stats_init(saqiya_store_stats* stats, size_t size) { init_sized(stats, size); }
 
 int saqiya_store_get_stats(const saqiya_store* store, saqiya_store_stats* stats) {
-  if (stats == nullptr || stats->size < 2 * sizeof(uint32_t) || stats->size > 4096) {
-    return SAQIYA_INVALID;
+  saqiya_store_stats found;
+  saqiya_store_stats_init(&found, sizeof found);
+  int code = SAQIYA_INVALID;
+  if (store != nullptr) {
+    code = guard([&] {
+      const saqiya::StoreStats now = store->store->stats();
+      found.keys = now.keys;
+      found.bytes = now.bytes;
+      found.evictions = now.evictions;
+      found.requests = now.requests;
+      found.batches = now.batches;
+      found.connects = now.connects;
+      found.failures = now.failures;
+      return SAQIYA_OK;
+    });
   }
-  const uint32_t size = stats->size;
-  std::memset(stats, 0, size);
-  stats->size = size;
-  if (store == nullptr) return SAQIYA_INVALID;
-  return guard([&] {
-    const saqiya::StoreStats now = store->store->stats();
-    saqiya_store_stats full;
-    saqiya_store_stats_init(&full);
-    full.size = size;
-    full.keys = now.keys;
-    full.bytes = now.bytes;
-    full.evictions = now.evictions;
-    full.requests = now.requests;
-    full.batches = now.batches;
-    full.connects = now.connects;
-    full.failures = now.failures;
-    std::memcpy(stats, &full, std::min<std::size_t>(size, sizeof full));
-    return SAQIYA_OK;
-  });
+  return write_sized(found, stats) ? code : SAQIYA_INVALID;
 }
 
 }  // extern "C"

@@ -159,7 +159,7 @@ napi_value close_limiter(napi_env env, napi_callback_info info) {
 // [capacity, tokens, period_us]
 bool read_rule(Environment& environment, napi_value value, saqiya_rule* rule) {
   napi_env env = environment.env();
-  saqiya_rule_init(rule);
+  saqiya_rule_init(rule, sizeof *rule);
   std::int64_t* const fields[] = {&rule->capacity, &rule->tokens, &rule->period_us};
   for (std::uint32_t i = 0; i < 3; ++i) {
     napi_value element = nullptr;
@@ -178,7 +178,7 @@ saqiya_limiter* create(Environment& environment, const napi_value* value, Store*
     return nullptr;
   }
   saqiya_limiter_options options;
-  saqiya_limiter_options_init(&options);
+  saqiya_limiter_options_init(&options, sizeof options);
   std::string name;
   bool has_name = false;
   if (!read_optional_string(environment, value[2], &name, &has_name) ||
@@ -222,7 +222,7 @@ napi_value create_limiter(napi_env env, napi_callback_info info) {
   napi_value result = nullptr;
   napi_create_object(env, &result);
   set_property(env, result, "handle", wrap_external(env, object));
-  set_property(env, result, "text", make_string(env, saqiya_limiter_text(limiter)));
+  set_property(env, result, "text", make_string(env, saqiya_limiter_policy(limiter)));
   set_property(env, result, "name", make_string(env, saqiya_limiter_name(limiter)));
   set_property(env, result, "httpPolicy", make_string(env, saqiya_http_policy(limiter)));
   set_property(env, result, "httpItem", make_string(env, saqiya_http_item(limiter)));

@@ -26,7 +26,7 @@ bool read_request(Environment& environment, napi_value limiter_value, napi_value
   if (!read_number(environment, slot, &user_data) || !read_key(environment, key_value, key)) {
     return false;
   }
-  saqiya_request_init(request);
+  saqiya_request_init(request, sizeof *request);
   request->limiter = limiter->get();
   request->key = key->data;
   request->key_len = key->size;
@@ -124,7 +124,7 @@ napi_value create_queue(napi_env env, napi_callback_info info) {
   if (!read_int64(environment, arguments.value[1], &capacity)) return nullptr;
 
   saqiya_queue_options options;
-  saqiya_queue_options_init(&options);
+  saqiya_queue_options_init(&options, sizeof options);
   options.capacity = static_cast<std::uint32_t>(capacity);
   saqiya_queue* queue = nullptr;
   saqiya_error error = {};

@@ -18,7 +18,7 @@ napi_value get_stats(napi_env env, napi_callback_info info) {
   Store* store = store_of(environment, arguments.data);
   if (store == nullptr) return nullptr;
   saqiya_store_stats stats;
-  saqiya_store_stats_init(&stats);
+  saqiya_store_stats_init(&stats, sizeof stats);
   const int status = saqiya_store_get_stats(store->get(), &stats);
   if (status != SAQIYA_OK) return environment.raise_status(status);
 
@@ -62,7 +62,7 @@ napi_value create_store(napi_env env, napi_callback_info info) {
   const napi_value* value = arguments.value;
 
   saqiya_store_options options;
-  saqiya_store_options_init(&options);
+  saqiya_store_options_init(&options, sizeof options);
   napi_valuetype clock_type = napi_undefined;
   napi_typeof(env, value[1], &clock_type);
   if (clock_type != napi_undefined) {

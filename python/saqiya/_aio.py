@@ -120,9 +120,9 @@ class AsyncLimiter:
         return decisions
 
     @property
-    def text(self) -> str:
+    def policy(self) -> str:
         """The canonical text of the policy, "5/s burst 20"."""
-        return self._core.text
+        return self._core.policy
 
     @property
     def name(self) -> str | None:

@@ -58,4 +58,4 @@ class Limiter(_saqiya.Limiter):
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f", name={self.name!r}"
-        return f"Limiter({self.text!r}{name})"
+        return f"Limiter({self.policy!r}{name})"

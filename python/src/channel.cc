@@ -95,7 +95,7 @@ bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request*
   LimiterObject* native;
   saqiya_key bytes;
   if (!read_limiter(self->state, limiter, &native) || !read_key(key, &bytes)) return false;
-  saqiya_request_init(request);
+  saqiya_request_init(request, sizeof *request);
   request->limiter = native->handle;
   request->key = bytes.data;
   request->key_len = bytes.len;
@@ -205,7 +205,7 @@ int channel_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* const kNames[] = {"store", "capacity", nullptr};
   PyObject* store = nullptr;
   saqiya_queue_options options;
-  saqiya_queue_options_init(&options);
+  saqiya_queue_options_init(&options, sizeof options);
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|I:Channel", const_cast<char**>(kNames), &store,
                                    &options.capacity)) {
     return -1;

@@ -227,9 +227,9 @@ PyObject* limiter_check_many(PyObject* object, PyObject* const* args, Py_ssize_t
   return list;
 }
 
-PyObject* get_text(PyObject* object, void*) {
+PyObject* get_policy(PyObject* object, void*) {
   if (!ready(self_of(object))) return nullptr;
-  return PyUnicode_FromString(saqiya_limiter_text(self_of(object)->handle));
+  return PyUnicode_FromString(saqiya_limiter_policy(self_of(object)->handle));
 }
 
 PyObject* get_name(PyObject* object, void*) {
@@ -312,7 +312,7 @@ int limiter_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   PyObject* store = nullptr;
   PyObject* policy = nullptr;
   saqiya_limiter_options options;
-  saqiya_limiter_options_init(&options);
+  saqiya_limiter_options_init(&options, sizeof options);
   long long deadline_us = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|zL:Limiter", const_cast<char**>(kNames),
                                    &store, &policy, &options.name, &deadline_us)) {
@@ -396,7 +396,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef getters[] = {
-    {"text", get_text, nullptr, "The canonical text of the policy, \"5/s burst 20\".", nullptr},
+    {"policy", get_policy, nullptr, "The canonical text of the policy, \"5/s burst 20\".", nullptr},
     {"name", get_name, nullptr, "The name given at creation, or None.", nullptr},
     {"is_local", get_local, nullptr, "True when the store decides in this process.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

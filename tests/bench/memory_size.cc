@@ -28,7 +28,7 @@ double allocated() {
 int main() {
   const double before = allocated();
   saqiya_store_options options;
-  saqiya_store_options_init(&options);
+  saqiya_store_options_init(&options, sizeof options);
   options.max_keys = 100'000'000;  // the bound is not what is measured
   saqiya_store* store = nullptr;
   saqiya_limiter* limiter = nullptr;

@@ -36,7 +36,7 @@ class OddArguments : public testing::Test {
   void SetUp() override {
     ASSERT_EQ(saqiya_clock_create_manual(1'000'000, &clock_), SAQIYA_OK);
     saqiya_store_options options;
-    saqiya_store_options_init(&options);
+    saqiya_store_options_init(&options, sizeof options);
     options.clock = clock_;
     options.max_keys = 100;
     ASSERT_EQ(saqiya_store_open("memory://", &options, &store_, nullptr), SAQIYA_OK);
@@ -213,7 +213,7 @@ class OddArguments : public testing::Test {
     ASSERT_EQ(status == SAQIYA_OK, made != nullptr);
     ASSERT_LE(status, SAQIYA_BAD_POLICY);
     if (made != nullptr) {
-      ASSERT_STRNE(saqiya_limiter_text(made), "");
+      ASSERT_STRNE(saqiya_limiter_policy(made), "");
     }
     saqiya_limiter_free(made);
     saqiya_clock_advance(clock_, number());

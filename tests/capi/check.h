@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-void check_that(int holds, const char *what, const char *file, int line);
-void check_equal(int64_t got, int64_t want, const char *what, const char *file, int line);
-void check_text(const char *got, const char *want, const char *file, int line);
+void check_that(int holds, const char* what, const char* file, int line);
+void check_equal(int64_t got, int64_t want, const char* what, const char* file, int line);
+void check_text(const char* got, const char* want, const char* file, int line);
 /* 1 when all size bytes are zero. */
-int is_zero(const void *data, uint64_t size);
+int is_zero(const void* data, uint64_t size);
 
 #define CHECK(condition) check_that((condition) ? 1 : 0, #condition, __FILE__, __LINE__)
 #define CHECK_EQ(got, want) \

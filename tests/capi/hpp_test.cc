@@ -116,7 +116,7 @@ TEST(Hpp, RulesAndNames) {
   EXPECT_STREQ(limiter.name(), "api");
   EXPECT_EQ(limiter.rule().capacity, 20);
   EXPECT_EQ(limiter.rule().period_us, 200'000);
-  EXPECT_STREQ(sq::Limiter(f.store, limiter.text()).text(), limiter.text());
+  EXPECT_STREQ(sq::Limiter(f.store, limiter.policy()).policy(), limiter.policy());
 }
 
 TEST(Hpp, ErrorsTellCodePositionAndMessage) {

@@ -100,9 +100,9 @@ static void test_longest(void) {
   size_t len = 0;
   memset(name, '"', SAQIYA_MAX_NAME); /* each is escaped, twice over in the fields */
   name[SAQIYA_MAX_NAME] = '\0';
-  saqiya_limiter_options_init(&o);
+  saqiya_limiter_options_init(&o, sizeof o);
   o.name = name;
-  saqiya_rule_init(&rule);
+  saqiya_rule_init(&rule, sizeof rule);
   rule.capacity = SAQIYA_MAX_COST;
   rule.tokens = 9;
   rule.period_us = 1;

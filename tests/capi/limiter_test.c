@@ -31,8 +31,9 @@ static void test_create_text(void) {
   CHECK_EQ(saqiya_limiter_create(store, "5/s", NULL, NULL, &error), SAQIYA_INVALID);
   CHECK_EQ(saqiya_limiter_create(store, "5/s burst 20", NULL, &limiter, &error), SAQIYA_OK);
   CHECK(is_zero(&error, sizeof error));
-  CHECK_TEXT(saqiya_limiter_text(limiter), "5/s burst 20");
+  CHECK_TEXT(saqiya_limiter_policy(limiter), "5/s burst 20");
   CHECK_TEXT(saqiya_limiter_name(limiter), "");
+  saqiya_rule_init(&rule, sizeof rule);
   CHECK_EQ(saqiya_limiter_get_rule(limiter, 0, &rule), SAQIYA_OK);
   CHECK_EQ(rule.size, sizeof rule);
   CHECK_EQ(rule.algorithm, SAQIYA_TOKEN_BUCKET);
@@ -41,7 +42,7 @@ static void test_create_text(void) {
   CHECK_EQ(rule.capacity, 0);
   CHECK_EQ(saqiya_limiter_get_rule(NULL, 0, &rule), SAQIYA_INVALID);
   CHECK_EQ(saqiya_limiter_get_rule(limiter, 0, NULL), SAQIYA_INVALID);
-  CHECK_TEXT(saqiya_limiter_text(NULL), "");
+  CHECK_TEXT(saqiya_limiter_policy(NULL), "");
   CHECK_TEXT(saqiya_limiter_name(NULL), "");
   saqiya_limiter_free(limiter);
   saqiya_limiter_free(NULL);
@@ -64,8 +65,8 @@ static void test_create_rules(void) {
   saqiya_rule rule;
   saqiya_limiter *limiter = NULL;
   CHECK_EQ(saqiya_store_open("memory://", NULL, &store, NULL), SAQIYA_OK);
-  saqiya_rule_init(NULL);
-  saqiya_rule_init(&rule);
+  saqiya_rule_init(NULL, 0);
+  saqiya_rule_init(&rule, sizeof rule);
   CHECK_EQ(rule.size, sizeof rule);
   rule.capacity = 20;
   rule.tokens = 5;
@@ -87,10 +88,10 @@ static void test_create_rules(void) {
   CHECK_EQ(create_rule(store, &rule, 1), SAQIYA_BAD_POLICY);
   rule.size = 0;
   CHECK_EQ(create_rule(store, &rule, 1), SAQIYA_INVALID);
-  saqiya_rule_init(&rule);
+  saqiya_rule_init(&rule, sizeof rule);
   rule.algorithm = SAQIYA_NO_LIMIT;
   CHECK_EQ(saqiya_limiter_create_rules(store, &rule, 1, NULL, &limiter, NULL), SAQIYA_OK);
-  CHECK_TEXT(saqiya_limiter_text(limiter), "unlimited");
+  CHECK_TEXT(saqiya_limiter_policy(limiter), "unlimited");
   CHECK_EQ(saqiya_limiter_get_rule(limiter, 0, &rule), SAQIYA_OK);
   CHECK_EQ(rule.algorithm, SAQIYA_NO_LIMIT);
   saqiya_limiter_free(limiter);
@@ -215,7 +216,7 @@ static void test_unlimited(void) {
   CHECK_EQ(d.outcome, SAQIYA_DENIED);
   CHECK_EQ(saqiya_limiter_reset(s.limiter, "k", 1, &d), SAQIYA_OK);
   CHECK_EQ(d.outcome, SAQIYA_ALLOWED);
-  saqiya_store_stats_init(&stats);
+  saqiya_store_stats_init(&stats, sizeof stats);
   CHECK_EQ(saqiya_store_get_stats(s.store, &stats), SAQIYA_OK);
   CHECK_EQ(stats.keys, 0);
   setup_free(&s);

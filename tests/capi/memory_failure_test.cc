@@ -66,7 +66,7 @@ class MemoryFailure : public testing::Test {
     saqiya_limiter_free(limiter_);
     saqiya_store_free(store_);
     saqiya_store_options options;
-    saqiya_store_options_init(&options);
+    saqiya_store_options_init(&options, sizeof options);
     options.clock = clock_;
     options.max_keys = max_keys;
     ASSERT_EQ(saqiya_store_open("memory://", &options, &store_, nullptr), SAQIYA_OK);
@@ -86,7 +86,7 @@ class MemoryFailure : public testing::Test {
 
   std::uint64_t keys() {
     saqiya_store_stats stats;
-    saqiya_store_stats_init(&stats);
+    saqiya_store_stats_init(&stats, sizeof stats);
     EXPECT_EQ(saqiya_store_get_stats(store_, &stats), SAQIYA_OK);
     return stats.keys;
   }
@@ -112,7 +112,7 @@ TEST_F(MemoryFailure, Creation) {
       EXPECT_STREQ(error.message, saqiya_status_message(SAQIYA_NO_MEMORY));
     };
     saqiya_store_options options;
-    saqiya_store_options_init(&options);
+    saqiya_store_options_init(&options, sizeof options);
     options.prefix = "a prefix too long to be kept without an allocation";
     options.secret = "a secret too long to be kept without an allocation";
     options.secret_len = 50;
@@ -122,7 +122,7 @@ TEST_F(MemoryFailure, Creation) {
         << url;
 
     saqiya_limiter_options named;
-    saqiya_limiter_options_init(&named);
+    saqiya_limiter_options_init(&named, sizeof named);
     named.name = "a name too long to be kept without an allocation";
     for (const saqiya_limiter_options* o :
          {static_cast<saqiya_limiter_options*>(nullptr), &named}) {
@@ -140,7 +140,7 @@ TEST_F(MemoryFailure, Creation) {
       saqiya_limiter_free(limiter);
       limiter = nullptr;
       saqiya_rule rule;
-      saqiya_rule_init(&rule);
+      saqiya_rule_init(&rule, sizeof rule);
       rule.capacity = 1'234'567'890'123;
       rule.tokens = 4'294'967'291;
       rule.period_us = 123'456'789;
@@ -221,9 +221,10 @@ TEST_F(MemoryFailure, WhatNeedsNoMemory) {
   EXPECT_EQ(until_it_succeeds([&] { return saqiya_limiter_reset(limiter_, "k", 1, &d); }), 0);
   EXPECT_EQ(until_it_succeeds([&] { return saqiya_clock_advance(clock_, 1); }), 0);
   saqiya_store_stats stats;
-  saqiya_store_stats_init(&stats);
+  saqiya_store_stats_init(&stats, sizeof stats);
   EXPECT_EQ(until_it_succeeds([&] { return saqiya_store_get_stats(store_, &stats); }), 0);
   saqiya_rule rule;
+  saqiya_rule_init(&rule, sizeof rule);
   EXPECT_EQ(until_it_succeeds([&] { return saqiya_limiter_get_rule(limiter_, 0, &rule); }), 0);
 }
 
@@ -234,7 +235,7 @@ TEST_F(MemoryFailure, Queues) {
   for (int i = 0; i < 200; ++i) {
     const std::string key = "user:" + std::to_string(i);
     saqiya_request request;
-    saqiya_request_init(&request);
+    saqiya_request_init(&request, sizeof request);
     request.limiter = limiter_;
     request.key = key.data();
     request.key_len = key.size();

@@ -46,6 +46,25 @@ static void test_sizes(void) {
   CHECK_EQ(open_with(&newer), SAQIYA_INVALID);
 }
 
+/* A caller of an older version has shorter structs: nothing is written behind their end. */
+static void test_nothing_is_written_behind(void) {
+  struct {
+    uint32_t size;
+    uint32_t algorithm;
+    int64_t guard;
+  } older = {0, 7, -1};
+  saqiya_store *store;
+  saqiya_limiter *limiter;
+  saqiya_rule_init((saqiya_rule *)&older, 8);
+  CHECK(older.size == 8 && older.algorithm == 0 && older.guard == -1);
+  CHECK_EQ(saqiya_store_open("memory://", NULL, &store, NULL), SAQIYA_OK);
+  CHECK_EQ(saqiya_limiter_create(store, "5/s", NULL, &limiter, NULL), SAQIYA_OK);
+  CHECK_EQ(saqiya_limiter_get_rule(limiter, 0, (saqiya_rule *)&older), SAQIYA_OK);
+  CHECK(older.size == 8 && older.algorithm == SAQIYA_TOKEN_BUCKET && older.guard == -1);
+  saqiya_limiter_free(limiter);
+  saqiya_store_free(store);
+}
+
 static void test_store_ranges(void) {
   static const int64_t good_deadlines[] = {0, 1000, INT64_C(3600000000)};
   static const int64_t bad_deadlines[] = {-1, 1, 999, INT64_C(3600000001), INT64_MAX, INT64_MIN};
@@ -56,20 +75,20 @@ static void test_store_ranges(void) {
   saqiya_store_options o;
   size_t i;
   for (i = 0; i < sizeof good_deadlines / sizeof *good_deadlines; ++i) {
-    saqiya_store_options_init(&o);
+    saqiya_store_options_init(&o, sizeof o);
     o.deadline_us = good_deadlines[i];
     CHECK_EQ(open_with(&o), SAQIYA_OK);
   }
   for (i = 0; i < sizeof bad_deadlines / sizeof *bad_deadlines; ++i) {
-    saqiya_store_options_init(&o);
+    saqiya_store_options_init(&o, sizeof o);
     o.deadline_us = bad_deadlines[i];
     CHECK_EQ(open_with(&o), SAQIYA_INVALID);
   }
-#define EXPECT_CODE(field, value, code) \
-  do {                                  \
-    saqiya_store_options_init(&o);      \
-    o.field = (value);                  \
-    CHECK_EQ(open_with(&o), (code));    \
+#define EXPECT_CODE(field, value, code)      \
+  do {                                       \
+    saqiya_store_options_init(&o, sizeof o); \
+    o.field = (value);                       \
+    CHECK_EQ(open_with(&o), (code));         \
   } while (0)
   EXPECT_CODE(flags, 4, SAQIYA_INVALID);
   EXPECT_CODE(flags, UINT32_MAX, SAQIYA_INVALID);
@@ -88,7 +107,7 @@ static void test_store_ranges(void) {
   EXPECT_CODE(reserved32, 1, SAQIYA_INVALID);
   EXPECT_CODE(secret_len, 1, SAQIYA_INVALID); /* of a null secret */
 #undef EXPECT_CODE
-  saqiya_store_options_init(&o);
+  saqiya_store_options_init(&o, sizeof o);
   o.secret = secret;
   o.secret_len = 1024;
   CHECK_EQ(open_with(&o), SAQIYA_OK);
@@ -120,8 +139,8 @@ static void test_limiter_options(void) {
   size_t i;
   CHECK_EQ(saqiya_store_open("memory://", NULL, &store, NULL), SAQIYA_OK);
   CHECK_EQ(create_with(store, NULL), SAQIYA_OK);
-  saqiya_limiter_options_init(NULL);
-  saqiya_limiter_options_init(&o);
+  saqiya_limiter_options_init(NULL, 0);
+  saqiya_limiter_options_init(&o, sizeof o);
   CHECK_EQ(o.size, sizeof o);
   CHECK_EQ(create_with(store, &o), SAQIYA_OK);
   for (i = 0; i < sizeof good / sizeof *good; ++i) {
@@ -147,6 +166,7 @@ static void test_limiter_options(void) {
 
 void test_options(void) {
   test_sizes();
+  test_nothing_is_written_behind();
   test_store_ranges();
   test_limiter_options();
 }

@@ -8,7 +8,7 @@
 
 static saqiya_request request_of(setup *s, uint32_t op, int64_t cost, uint64_t user_data) {
   saqiya_request r;
-  saqiya_request_init(&r);
+  saqiya_request_init(&r, sizeof r);
   r.op = op;
   r.limiter = s->limiter;
   r.key = "k";
@@ -31,8 +31,8 @@ static int create(saqiya_store *store, const saqiya_queue_options *options) {
 static void test_create(void) {
   setup s = setup_open("10/h");
   saqiya_queue_options o;
-  saqiya_queue_options_init(NULL);
-  saqiya_queue_options_init(&o);
+  saqiya_queue_options_init(NULL, 0);
+  saqiya_queue_options_init(&o, sizeof o);
   CHECK_EQ(o.size, sizeof o);
   CHECK_EQ(create(s.store, NULL), SAQIYA_OK);
   CHECK_EQ(create(NULL, NULL), SAQIYA_INVALID);
@@ -111,7 +111,7 @@ static void test_misuse(void) {
   saqiya_request r;
   size_t count = 99;
   CHECK_EQ(saqiya_queue_create(s.store, NULL, &queue, NULL), SAQIYA_OK);
-  saqiya_request_init(NULL);
+  saqiya_request_init(NULL, 0);
   CHECK_EQ(saqiya_queue_submit(queue, NULL), SAQIYA_INVALID);
 #define MISUSE(change)                                        \
   do {                                                        \
@@ -163,7 +163,7 @@ static void test_bound_and_close(void) {
   saqiya_completion done[4];
   saqiya_request r = request_of(&s, SAQIYA_OP_CHECK, 1, 1);
   size_t count = 0;
-  saqiya_queue_options_init(&o);
+  saqiya_queue_options_init(&o, sizeof o);
   o.capacity = 2;
   CHECK_EQ(saqiya_queue_create(s.store, &o, &queue, NULL), SAQIYA_OK);
   CHECK_EQ(saqiya_queue_submit(queue, &r), SAQIYA_OK);

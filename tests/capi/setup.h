@@ -5,12 +5,12 @@
 #include <saqiya/saqiya.h>
 
 typedef struct setup {
-  saqiya_clock *clock;
-  saqiya_store *store;
-  saqiya_limiter *limiter;
+  saqiya_clock* clock;
+  saqiya_store* store;
+  saqiya_limiter* limiter;
 } setup;
 
-setup setup_open(const char *policy);
-void setup_free(setup *s);
+setup setup_open(const char* policy);
+void setup_free(setup* s);
 
 #endif

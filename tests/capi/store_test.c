@@ -68,8 +68,8 @@ static void test_open(void) {
   CHECK_EQ(saqiya_store_is_local(NULL), 0);
   saqiya_store_free(store);
   saqiya_store_free(NULL);
-  saqiya_store_options_init(NULL);
-  saqiya_store_stats_init(NULL);
+  saqiya_store_options_init(NULL, 0);
+  saqiya_store_stats_init(NULL, 0);
 }
 
 static void test_stats(void) {
@@ -83,7 +83,7 @@ static void test_stats(void) {
   CHECK_EQ(saqiya_limiter_create(store, "5/h", NULL, &limiter, NULL), SAQIYA_OK);
   CHECK_EQ(saqiya_limiter_check(limiter, "k", 1, 1, &d, NULL), SAQIYA_OK);
   memset(bytes, 0xaa, sizeof bytes);
-  saqiya_store_stats_init(stats);
+  saqiya_store_stats_init(stats, sizeof *stats);
   CHECK_EQ(stats->size, sizeof *stats);
   CHECK_EQ(saqiya_store_get_stats(store, stats), SAQIYA_OK);
   CHECK_EQ(stats->keys, 1);
@@ -123,7 +123,7 @@ static void test_free_in_any_order(void) {
     saqiya_limiter *limiter = NULL;
     saqiya_decision d;
     CHECK_EQ(saqiya_clock_create_manual(0, &clock), SAQIYA_OK);
-    saqiya_store_options_init(&options);
+    saqiya_store_options_init(&options, sizeof options);
     options.clock = clock;
     CHECK_EQ(saqiya_store_open("memory://", &options, &store, NULL), SAQIYA_OK);
     CHECK_EQ(saqiya_limiter_create(store, "1/h", NULL, &limiter, NULL), SAQIYA_OK);

@@ -23,7 +23,7 @@ class CApiDriver final : public VectorDriver {
 
   void begin() override {
     saqiya_store_options options;
-    saqiya_store_options_init(&options);
+    saqiya_store_options_init(&options, sizeof options);
     options.clock = clock_;
     saqiya_store_free(store_);
     ASSERT_EQ(saqiya_store_open("memory://", &options, &store_, nullptr), SAQIYA_OK);
@@ -35,7 +35,7 @@ class CApiDriver final : public VectorDriver {
     saqiya_limiter_free(limiter_);
     limiter_ = nullptr;
     saqiya_limiter_options options;
-    saqiya_limiter_options_init(&options);
+    saqiya_limiter_options_init(&options, sizeof options);
     options.name = name.c_str();
     saqiya_error error;
     ASSERT_EQ(saqiya_limiter_create(store_, policy.c_str(), &options, &limiter_, &error), SAQIYA_OK)
@@ -108,7 +108,7 @@ TEST_F(CApiVectors, Policies) {
       const std::string text = row.at("text");
       EXPECT_EQ(saqiya_limiter_create(store, text.c_str(), nullptr, &limiter, nullptr), SAQIYA_OK);
       if (row.contains("canonical")) {
-        EXPECT_EQ(saqiya_limiter_text(limiter), row.at("canonical").get<std::string>());
+        EXPECT_EQ(saqiya_limiter_policy(limiter), row.at("canonical").get<std::string>());
       }
       saqiya_limiter_free(limiter);
     }

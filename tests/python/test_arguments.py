@@ -109,8 +109,8 @@ def test_accepted_policy_texts(row: dict[str, Any]) -> None:
     limiter = Limiter(row["text"])
     assert limiter.check("k", 0).limit == row["capacity"]
     if "canonical" in row:
-        assert limiter.text == row["canonical"]
-    assert Limiter(limiter.text).text == limiter.text
+        assert limiter.policy == row["canonical"]
+    assert Limiter(limiter.policy).policy == limiter.policy
 
 
 @pytest.mark.parametrize("row", vectors.read("policies.json")["refused"], ids=repr)
@@ -126,7 +126,7 @@ def test_refused_policy_texts(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", vectors.read("policies.json")["unlimited"], ids=repr)
 def test_unlimited_policy_texts(row: dict[str, Any]) -> None:
-    assert Limiter(row["text"]).text == row["canonical"]
+    assert Limiter(row["text"]).policy == row["canonical"]
 
 
 @pytest.mark.parametrize("row", vectors.read("policies.json")["numbers_accepted"], ids=repr)

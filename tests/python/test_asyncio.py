@@ -62,7 +62,7 @@ def test_every_method(make_store: StoreMaker, run: Runner) -> None:
         assert (await limiter.acquire("k", 11, timeout=None)).outcome == "never"
         assert limiter.http_headers(first)["RateLimit-Policy"].startswith('"api"')
         assert (limiter.http_status(first), limiter.http_body(first)) == (200, "")
-        assert repr(limiter) == f"AsyncLimiter({limiter.text!r}, name='{limiter.name}')"
+        assert repr(limiter) == f"AsyncLimiter({limiter.policy!r}, name='{limiter.name}')"
 
     run(main())
 

@@ -55,7 +55,7 @@ def use_everything(limiter: Limiter) -> None:
     limiter.check_many(["a", b"b", "\u0627"], 1)
     limiter.http_headers(decision), limiter.http_body(decision), limiter.http_status(decision)
     Decision("unavailable", "timeout")
-    _ = limiter.text, limiter.name, limiter.is_local, limiter.store.stats(), repr(limiter)
+    _ = limiter.policy, limiter.name, limiter.is_local, limiter.store.stats(), repr(limiter)
 
 
 def make_mistakes(limiter: Limiter) -> None:

@@ -232,8 +232,8 @@ def test_a_store_that_fails_is_an_answer_not_an_exception() -> None:
 
 def test_repr_and_signatures() -> None:
     limiter = Limiter(TokenBucket(20, 5, 1.0), name="api")
-    assert repr(limiter) == f"Limiter({limiter.text!r}, name='api')"
-    assert Limiter(limiter.text).text == limiter.text
+    assert repr(limiter) == f"Limiter({limiter.policy!r}, name='api')"
+    assert Limiter(limiter.policy).policy == limiter.policy
     assert str(inspect.signature(limiter.check)) == "(key, cost=1)"
     assert str(inspect.signature(limiter.refund)) == "(key, decision)"
     assert inspect.getdoc(saqiya.Decision)
@@ -248,7 +248,7 @@ def test_a_limiter_that_was_not_initialised_raises() -> None:
         lambda: empty.reserve("k", 1, 0),
         lambda: empty.reset("k"),
         lambda: empty.check_many(["k"]),
-        lambda: empty.text,
+        lambda: empty.policy,
         lambda: empty.http_status(Limiter("1/s").check("k")),
     ):
         with pytest.raises(RuntimeError, match="not initialised"):

@@ -145,7 +145,7 @@ def parse(text: str) -> Rule | None:
 
 
 def canonical(rule: Rule) -> str:
-    """The shorter of a whole count per s, min, h, d or w and the reduced numbers; the burst always."""
+    """The shorter of a whole count per s, min, h, d, w and the reduced numbers; then the burst."""
     unit, micros = next((u, m) for u, m in UNITS.items() if rule.period_us % m == 0)
     multiple = rule.period_us // micros
     rate = f"{rule.tokens}/{multiple if multiple > 1 else ''}{unit}"

@@ -33,11 +33,13 @@
  *  8. Fork. Handles made before fork() work in the child with no call. The child starts with an
  *     empty memory table and connects anew; what the parent had submitted to a queue stays the
  *     parent's.
- *  9. Structs. Option structs begin with their size: call their _init first, zero then means
- *     default. A larger struct from a newer caller is accepted while its unknown bytes are zero.
+ *  9. Structs. Option structs begin with their size: call their _init first, with sizeof, as in
+ *     saqiya_rule_init(&rule, sizeof rule); zero then means default. A larger struct from a newer
+ *     caller is accepted while its unknown bytes are zero, and never more is written than its size.
  *     saqiya_decision, saqiya_ticket, saqiya_completion and saqiya_http_numbers have no size field
  *     and are frozen.
- * 10. The library prints nothing, never aborts or exits, and reads no environment variables.
+ * 10. The library prints nothing, never aborts or exits, and reads no environment variables (its
+ *     resolver for host names heeds LOCALDOMAIN and RES_OPTIONS, as the system's does).
  */
 #ifndef SAQIYA_SAQIYA_H
 #define SAQIYA_SAQIYA_H
@@ -202,7 +204,7 @@ typedef struct saqiya_store_options {
   uint32_t reserved32;
 } saqiya_store_options;
 
-SAQIYA_API void saqiya_store_options_init(saqiya_store_options *options);
+SAQIYA_API void saqiya_store_options_init(saqiya_store_options *options, size_t size);
 
 /* Opens a store. Makes no connection: that happens at the first request.
  *
@@ -230,7 +232,7 @@ typedef struct saqiya_store_stats {
   uint64_t failures;  /* Redis: requests that ended unavailable */
 } saqiya_store_stats;
 
-SAQIYA_API void saqiya_store_stats_init(saqiya_store_stats *stats);
+SAQIYA_API void saqiya_store_stats_init(saqiya_store_stats *stats, size_t size);
 SAQIYA_API int saqiya_store_get_stats(const saqiya_store *store, saqiya_store_stats *stats);
 
 /* -- Limiters --------------------------------------------------------------------------------- */
@@ -246,7 +248,7 @@ typedef struct saqiya_limiter_options {
   int64_t deadline_us; /* Redis: 0: the store's */
 } saqiya_limiter_options;
 
-SAQIYA_API void saqiya_limiter_options_init(saqiya_limiter_options *options);
+SAQIYA_API void saqiya_limiter_options_init(saqiya_limiter_options *options, size_t size);
 
 /* Creates a limiter from text: "5/s burst 20", "100/minute", "10 per 2 hours", "unlimited".
  * The plain form is a token bucket: the count is the burst, too, unless a smaller or larger burst
@@ -270,7 +272,7 @@ typedef struct saqiya_rule {
   int64_t period_us;
 } saqiya_rule;
 
-SAQIYA_API void saqiya_rule_init(saqiya_rule *rule);
+SAQIYA_API void saqiya_rule_init(saqiya_rule *rule, size_t size);
 /* This version takes one rule: count must be 1. */
 SAQIYA_API int saqiya_limiter_create_rules(saqiya_store *store, const saqiya_rule *rules,
                                            size_t count, const saqiya_limiter_options *options,
@@ -278,9 +280,10 @@ SAQIYA_API int saqiya_limiter_create_rules(saqiya_store *store, const saqiya_rul
 SAQIYA_API void saqiya_limiter_free(saqiya_limiter *limiter);
 
 /* The canonical text of the policy ("5/s burst 20"); parsing it gives the same policy. */
-SAQIYA_API const char *saqiya_limiter_text(const saqiya_limiter *limiter);
+SAQIYA_API const char *saqiya_limiter_policy(const saqiya_limiter *limiter);
 /* The name given at creation, "" when there was none. */
 SAQIYA_API const char *saqiya_limiter_name(const saqiya_limiter *limiter);
+/* Fills *rule, which saqiya_rule_init has prepared. index 0 is the only one in this version. */
 SAQIYA_API int saqiya_limiter_get_rule(const saqiya_limiter *limiter, size_t index,
                                        saqiya_rule *rule);
 
@@ -352,7 +355,7 @@ typedef struct saqiya_queue_options {
   uint32_t in_flight; /* batches on the wire at once, 1 ... 64; 0: 8 */
 } saqiya_queue_options;
 
-SAQIYA_API void saqiya_queue_options_init(saqiya_queue_options *options);
+SAQIYA_API void saqiya_queue_options_init(saqiya_queue_options *options, size_t size);
 SAQIYA_API int saqiya_queue_create(saqiya_store *store, const saqiya_queue_options *options,
                                    saqiya_queue **queue, saqiya_error *error);
 /* Closes and frees; completions that were not drained are lost. */
@@ -377,7 +380,7 @@ typedef struct saqiya_request {
   uint64_t user_data;    /* comes back with the completion */
 } saqiya_request;
 
-SAQIYA_API void saqiya_request_init(saqiya_request *request);
+SAQIYA_API void saqiya_request_init(saqiya_request *request, size_t size);
 
 /* SAQIYA_QUEUE_FULL when the capacity is reached. */
 SAQIYA_API int saqiya_queue_submit(saqiya_queue *queue, const saqiya_request *request);

@@ -115,7 +115,7 @@ class Clock {
 
 /// saqiya_store_options, initialised.
 struct StoreOptions : saqiya_store_options {
-  StoreOptions() { saqiya_store_options_init(this); }
+  StoreOptions() { saqiya_store_options_init(this, sizeof *this); }
 };
 
 class Store {
@@ -131,7 +131,7 @@ class Store {
 
   saqiya_store_stats stats() const {
     saqiya_store_stats stats;
-    saqiya_store_stats_init(&stats);
+    saqiya_store_stats_init(&stats, sizeof stats);
     detail::require(saqiya_store_get_stats(get(), &stats));
     return stats;
   }
@@ -144,13 +144,13 @@ class Store {
 
 /// saqiya_limiter_options, initialised.
 struct LimiterOptions : saqiya_limiter_options {
-  LimiterOptions() { saqiya_limiter_options_init(this); }
+  LimiterOptions() { saqiya_limiter_options_init(this, sizeof *this); }
 };
 
 /// One token bucket: `tokens` more every `period`, `capacity` at the most.
 inline Rule token_bucket(std::int64_t capacity, std::int64_t tokens, Micros period) {
   Rule rule;
-  saqiya_rule_init(&rule);
+  saqiya_rule_init(&rule, sizeof rule);
   rule.algorithm = SAQIYA_TOKEN_BUCKET;
   rule.capacity = capacity;
   rule.tokens = tokens;
@@ -228,12 +228,12 @@ class Limiter {
     return saqiya_limiter_take(get(), key.data(), key.size(), cost);
   }
 
-  const char* text() const noexcept { return saqiya_limiter_text(get()); }
+  const char* policy() const noexcept { return saqiya_limiter_policy(get()); }
   const char* name() const noexcept { return saqiya_limiter_name(get()); }
 
   Rule rule(std::size_t index = 0) const {
     Rule rule;
-    saqiya_rule_init(&rule);
+    saqiya_rule_init(&rule, sizeof rule);
     detail::require(saqiya_limiter_get_rule(get(), index, &rule));
     return rule;
   }
@@ -246,12 +246,12 @@ class Limiter {
 
 /// saqiya_queue_options, initialised.
 struct QueueOptions : saqiya_queue_options {
-  QueueOptions() { saqiya_queue_options_init(this); }
+  QueueOptions() { saqiya_queue_options_init(this, sizeof *this); }
 };
 
 /// saqiya_request, initialised.
 struct Request : saqiya_request {
-  Request() { saqiya_request_init(this); }
+  Request() { saqiya_request_init(this, sizeof *this); }
 };
 
 /// Requests for an event loop; belongs to one thread at a time.
