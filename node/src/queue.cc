@@ -70,15 +70,16 @@ void Queue::cancel_all() { saqiya_queue_close(queue_); }
 void Queue::turn() {
   ref();  // JavaScript may close and drop this queue meanwhile
   in_turn_ = true;
+  bool settled = false;  // JavaScript has not run since the last process
   for (int round = 0; round < kMaxRounds && queue_ != nullptr; ++round) {
     saqiya_queue_process(queue_);
     const std::size_t count = drain();
-    if (count == 0) break;
-    if (!deliver(count)) break;
+    settled = count == 0;
+    if (settled || !deliver(count)) break;
   }
   in_turn_ = false;
   if (queue_ != nullptr) {
-    saqiya_queue_process(queue_);
+    if (!settled) saqiya_queue_process(queue_);
     arm();
   }
   unref();
