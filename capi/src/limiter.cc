@@ -203,8 +203,9 @@ int saqiya_limiter_refund(saqiya_limiter* limiter, const void* key, size_t key_l
   if (limiter == nullptr || ticket == nullptr || !is_key(key, key_len)) return SAQIYA_INVALID;
   Request request = make_request(Op::kRefund, limiter, key, key_len, 0, 0);
   copy_as(*ticket, &request.ticket);
-  ticket->flags |= saqiya::Ticket::kSpent;
-  return execute(limiter, request, decision, nullptr);
+  const int code = execute(limiter, request, decision, nullptr);
+  if (code == SAQIYA_OK) ticket->flags |= saqiya::Ticket::kSpent;
+  return code;
 }
 
 int saqiya_limiter_reset(saqiya_limiter* limiter, const void* key, size_t key_len,

@@ -244,7 +244,8 @@ typedef struct saqiya_limiter_options {
   uint32_t flags;
   const char *name;    /* names the policy in keys and HTTP fields: 1 to SAQIYA_MAX_NAME printable
                           ASCII characters. Limiters of one name on one store share their state
-                          and keep it when the limit changes. NULL: named by a digest of the text */
+                          and keep it when the limit changes. NULL: named by a digest of the text,
+                          so unnamed limiters of one policy on one store share their state, too */
   int64_t deadline_us; /* Redis: 0: the store's */
 } saqiya_limiter_options;
 
