@@ -20,7 +20,7 @@ class Goal:
     unit: str = "×"
 
     def __str__(self) -> str:
-        return "" if self.limit is None else f"{self.sign} {self.limit:.3g} {self.unit}"
+        return "" if self.limit is None else f"{self.sign} {round(self.limit, 3):g} {self.unit}"
 
     def met(self, value: float) -> str:
         if self.limit is None:
