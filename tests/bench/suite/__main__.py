@@ -30,8 +30,8 @@ Machine: {machine}.
 
 Versions: saqiya as in this tree (release build), {versions}.
 
-Method: saqiya and its peer take turns, one process per measurement, {rounds} rounds; the figures
-are medians. The ratio is the median of the rounds' ratios, with the lowest and the highest. Ratios
+Method: saqiya and its peer take turns, one process per measurement; the figures are medians over
+the rounds. The ratio is the median of the rounds' ratios, with the lowest and the highest. Ratios
 within a row can be trusted more than absolute times: both sides met the same machine.
 """
 
@@ -42,15 +42,16 @@ def measure(name: str, rounds: int) -> None:
         before = machine.load_average()
         table = make(rounds)
         table.when = time.strftime("%Y-%m-%d %H:%M")
-        table.load = f"load average {before:.1f} before, {machine.load_average():.1f} after"
+        after = machine.load_average()
+        table.load = f"{rounds} rounds, load average {before:.1f} before, {after:.1f} after"
         tables.append(table.to_json())
         print("\n" + table.markdown(), flush=True)
     KEPT.mkdir(parents=True, exist_ok=True)
     (KEPT / f"{name}.json").write_text(json.dumps(tables, ensure_ascii=False, indent=1))
 
 
-def write_results(rounds: int) -> None:
-    parts = [HEAD.format(machine=machine.describe(), versions=machine.versions(), rounds=rounds)]
+def write_results() -> None:
+    parts = [HEAD.format(machine=machine.describe(), versions=machine.versions())]
     for name in SECTIONS:
         kept = KEPT / f"{name}.json"
         if kept.exists():
@@ -69,7 +70,7 @@ def main() -> None:
     for name in wanted.sections or SECTIONS:
         print(f"== {name}", file=sys.stderr, flush=True)
         measure(name, wanted.rounds)
-    write_results(wanted.rounds)
+    write_results()
 
 
 if __name__ == "__main__":
