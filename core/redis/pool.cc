@@ -106,12 +106,10 @@ void Pool::put_back(Engine* engine) {
 
 void Pool::execute(std::span<const Request> requests, std::span<Answer> answers) {
   if (requests.empty()) return;
-  const Micros start = system_monotonic();
-  Micros last_deadline = 0;
-  for (const Request& request : requests) {
-    last_deadline = std::max(last_deadline, start + request.limiter->deadline());
-  }
-  const Borrowed engine(*this, take(last_deadline));
+  Micros start = system_monotonic();
+  Micros longest = 0;
+  for (const Request& request : requests) longest = std::max(longest, request.limiter->deadline());
+  const Borrowed engine(*this, take(start + longest));
   if (!engine) {
     for (std::size_t i = 0; i < answers.size(); ++i) {
       const Request& request = requests[i];
@@ -140,7 +138,9 @@ void Pool::execute(std::span<const Request> requests, std::span<Answer> answers)
       }
       done += count;
     }
-    if (done < submitted) engine->wait(last_deadline - start);
+    if (done < submitted) engine->wait(longest);
+    // Of more than fit at once each has its time from when its turn comes.
+    start = system_monotonic();
   }
 }
 

@@ -22,8 +22,8 @@ class Pool {
  public:
   explicit Pool(std::shared_ptr<const Config> config);
 
-  // Decides all, in order. A request ends at its limiter's deadline, counted from here, at the
-  // latest.
+  // Decides all, in order. A request ends at its limiter's deadline at the latest, counted from
+  // here or, of more than fit into a queue, from when it gets there.
   void execute(std::span<const Request> requests, std::span<Answer> answers);
 
   std::uint64_t generation() const { return generation_; }

@@ -7,7 +7,19 @@ const { checkNames, optionalFunction } = require('./options.js');
 
 const OPTIONS = new Set('limit burst key cost skip store name deadline fields handler'.split(' '));
 
-const peerAddress = (req) => req.socket.remoteAddress ?? '';
+// An IPv4 client of a server that listens on IPv6, too, shows as ::ffff:1.2.3.4. It is 1.2.3.4, as
+// other servers see it.
+function peerAddress(req) {
+  const address = req.socket.remoteAddress ?? '';
+  return address.startsWith('::ffff:') ? address.slice(7) : address;
+}
+
+function checkCost(cost) {
+  if (typeof cost !== 'number') throw new TypeError('cost must be a number or a function');
+  if (!Number.isSafeInteger(cost) || cost < 0) {
+    throw new RangeError('cost must be a whole number from 0 to 2^53 - 1');
+  }
+}
 
 function makeLimiter({ limit, burst, store, name, deadline }) {
   if (limit instanceof Limiter) {
@@ -31,6 +43,7 @@ const isPromise = (value) =>
 function rateLimit(options) {
   checkNames(options, OPTIONS, 'rateLimit');
   const { key = peerAddress, cost = 1, skip, handler, fields } = options;
+  if (typeof cost !== 'function') checkCost(cost);
   optionalFunction(key, 'key');
   optionalFunction(skip, 'skip');
   optionalFunction(handler, 'handler');

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from saqiya import _saqiya
@@ -74,6 +74,14 @@ class StoreStats(NamedTuple):
     """Redis: requests that ended unavailable."""
 
 
+def _check_types(**arguments: tuple[Any, ...]) -> None:
+    """Names the argument, never its value, which may hold a password."""
+    for name, (value, *types) in arguments.items():
+        if not isinstance(value, tuple(types)):
+            wanted = " or ".join(t.__name__ for t in types if t is not type(None))
+            raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}")
+
+
 class Store:
     """Where limiters keep their state. Safe from any thread, and after fork().
 
@@ -107,6 +115,14 @@ class Store:
         connections: int | None = None,
         testing: bool = False,
     ) -> None:
+        _check_types(
+            url=(url, str),
+            clock=(clock, ManualClock, type(None)),
+            max_keys=(max_keys, int, type(None)),
+            prefix=(prefix, str, type(None)),
+            secret=(secret, bytes, type(None)),
+            connections=(connections, int, type(None)),
+        )
         if max_keys is not None and not 1 <= max_keys < 2**63:
             raise error("invalid", f"max_keys must be at least 1: {max_keys!r}")
         if connections is not None and not 1 <= connections <= 64:
@@ -131,6 +147,7 @@ class Store:
         return self._native.is_local
 
     def stats(self) -> StoreStats:
+        """Counters of this store, as of now."""
         return StoreStats(**self._native.stats())
 
     def __repr__(self) -> str:

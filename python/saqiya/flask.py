@@ -80,10 +80,14 @@ class _RoutePolicy:
         self.position = position
 
     def name_at(self, endpoint: str) -> str:
-        """The same in every process that serves the app: endpoints are unique within one."""
+        """The same in every process that serves the app: endpoints are unique within one.
+
+        The app's name comes first, so that apps on one Redis, which may all have an endpoint
+        called "login", keep their own counts.
+        """
         if self.name is not None:
             return self.name
-        name = endpoint
+        name = f"{current_app.name}/{endpoint}"
         if self not in getattr(current_app.view_functions.get(endpoint), _POLICIES, ()):
             # A method of a class-based view, or a function that a view calls.
             name += f":{self.view_name}"

@@ -133,7 +133,7 @@ TEST(RedisFault, ErrorsOfAWholeBatchAreClassified) {
       {"ERR unknown command", Reason::kProtocol},
       {"", Reason::kProtocol}};
   for (const auto& [text, reason] : table) {
-    FakeServer server([&](const Command&) { return say("-" + text + "\r\n"); });
+    FakeServer server([&line = text](const Command&) { return say("-" + line + "\r\n"); });
     const Decision d = ask_once(server.url());
     EXPECT_EQ(d.outcome, Outcome::kUnavailable) << text;
     EXPECT_EQ(d.reason, reason) << text;
@@ -150,7 +150,7 @@ TEST(RedisFault, HandshakeErrorsAreClassified) {
       {"HTTP/1.1 400 Bad Request\r\n\r\n", Reason::kProtocol}};
   for (const auto& [reply, reason] : table) {
     FakeServer server([](const Command&) { return say(kGood); },
-                      [&](const Command&) { return say(reply); });
+                      [&bytes = reply](const Command&) { return say(bytes); });
     EXPECT_EQ(ask_once(server.url()).reason, reason) << reply;
   }
   // A refused database is a refusal, and no batch follows it into database 0.

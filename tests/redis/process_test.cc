@@ -12,8 +12,6 @@
 namespace saqiya::testing {
 namespace {
 
-constexpr Micros kSecond = kMicrosPerSecond;
-
 // Runs `body` in a child; its result is the exit code. A child that hangs is killed and fails.
 template <typename Body>
 pid_t in_child(Body body) {

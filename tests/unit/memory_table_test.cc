@@ -228,7 +228,7 @@ TEST(MemoryTable, FloodingGivesAnAttackerNothing) {  // C173
   const Micros start = setup.clock->monotonic();
   for (std::uint64_t i = 0; i < kFlood; ++i) {
     if (i % 100 == 0) {
-      ASSERT_TRUE(setup.clock->advance(100'000'000 / static_cast<Micros>(kFlood / 100)));
+      ASSERT_TRUE(setup.clock->advance(10'000));  // 10,000 newcomers a second
       attacker += rate.admits("attacker") ? 1 : 0;
       ++clients_asked;
       const auto client = static_cast<std::uint64_t>(clients_asked) % kClients;
