@@ -96,13 +96,46 @@ for (const [version, name] of Object.entries({ 4: 'express4', 5: 'express' })) {
       };
       const rejection = async () => failure();
       const wrong = [{ key: failure }, { key: rejection }, { cost: failure }, { cost: rejection }];
-      wrong.push({ skip: failure }, { skip: rejection }, { key: () => undefined }, { cost: 0.5 });
+      wrong.push(
+        { skip: failure },
+        { skip: rejection },
+        { key: () => undefined },
+        { cost: () => 0.5 },
+      );
       wrong.push({ limit: '0/s', handler: failure }, { limit: '0/s', handler: rejection });
       for (const options of wrong) {
         const { get, errors } = await serve({ limit: '5/s', ...options });
         assert.equal((await get()).status, 500);
         assert.equal(errors.length, 1);
       }
+    });
+
+    test('a constant cost is checked at once', () => {
+      for (const cost of [-1, 0.5, NaN, 2 ** 53]) {
+        assert.throws(() => rateLimit({ limit: '5/s', cost }), RangeError);
+      }
+      for (const cost of ['3', null, true]) {
+        assert.throws(() => rateLimit({ limit: '5/s', cost }), TypeError);
+      }
+    });
+
+    test('an IPv4 client of a server on IPv6 is the IPv4 client', async () => {
+      const keys = [];
+      const limiter = new Limiter('5/h', { name: 'peer' });
+      const app = express();
+      app.use((req, res, next) => {
+        keys.push(req.socket.remoteAddress);
+        next();
+      });
+      app.use(rateLimit({ limit: limiter }));
+      app.get('/', (req, res) => res.end());
+      const server = app.listen(0, '::');
+      await once(server, 'listening');
+      const headers = { connection: 'close' };
+      await (await fetch(`http://127.0.0.1:${server.address().port}/`, { headers })).text();
+      server.close();
+      assert.deepEqual(keys, ['::ffff:127.0.0.1']);
+      assert.equal(limiter.peekSync('127.0.0.1').remaining, 4);
     });
 
     test('the handler may let a refused request through', async () => {
