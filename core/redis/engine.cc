@@ -101,7 +101,7 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   if (!can_serve(now)) {
     end(&call, config_->back_off.reason);
     retire();
-  } else if (waiting_ >= options_.batch && may_send()) {
+  } else if (waiting_ >= eager_batch() && may_send()) {
     // On a connection that was idle, see first that it still stands.
     if (sent_.empty()) receive(now);
     if (may_send()) {
@@ -265,6 +265,7 @@ void Engine::expire_waiting(Micros now) {
 
 void Engine::process() {
   if (closed_) return;
+  open_before_ = open_;
   const Micros now = system_monotonic();
   // What has arrived counts, even when this call comes late.
   receive(now);

@@ -97,6 +97,11 @@ class Engine {
   void end_batch(const Batch& batch, Reason reason);
   bool resend(Batch batch, Micros now);
   bool may_send() const;
+  // How many requests are worth a batch before the turn ends: half of what was open when the last
+  // turn began, so that the server works on one half while the caller deals with the other.
+  std::size_t eager_batch() const {
+    return std::min<std::size_t>(options_.batch, std::max<std::size_t>(16, open_before_ / 2));
+  }
   void send_waiting();
   void send_batch(Batch batch);
   void flush(Micros now);
@@ -119,6 +124,7 @@ class Engine {
   std::size_t waiting_ = 0;             // how many are
   Micros waiting_deadline_ = kForever;  // not later than the earliest deadline among them
   Micros longest_deadline_ = 0;         // of all that waited since the connection was lost
+  std::size_t open_before_ = 0;         // open_ when process() was called last
   std::size_t open_ = 0;                // submitted, not cancelled, not drained
   bool closed_ = false;
 

@@ -352,7 +352,8 @@ typedef struct saqiya_queue saqiya_queue;
 typedef struct saqiya_queue_options {
   uint32_t size;      /* set by saqiya_queue_options_init */
   uint32_t capacity;  /* requests submitted and not drained, 1 ... 65,536; 0: 4,096 */
-  uint32_t batch;     /* requests that make a batch leave before the turn ends, 1 ... 512; 0: 64 */
+  uint32_t batch;     /* requests in a batch, 1 ... 512; 0: 64. A batch leaves before the turn ends
+                         when it is full, or holds 16 and half of what was pending */
   uint32_t in_flight; /* batches on the wire at once, 1 ... 64; 0: 8 */
 } saqiya_queue_options;
 
