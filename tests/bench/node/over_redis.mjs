@@ -1,6 +1,6 @@
 // Checks per second and latency over Redis: 1,000 users, N callers that each await their answer
 // and ask again.
-// over_redis.mjs saqiya|ioredis port allowed|limited in-flight seconds
+// over_redis.mjs saqiya|eval|evalsha port allowed|limited in-flight seconds
 import { Redis } from 'ioredis';
 import { classicScript, numbered, print, saqiya, walk } from './common.mjs';
 
@@ -27,19 +27,26 @@ function saqiyaVariant() {
   };
 }
 
-function classicVariant() {
+function classicVariant(byDigest) {
   const redis = new Redis(Number(port), '127.0.0.1');
   redis.defineCommand('take', { numberOfKeys: 1, lua: classicScript });
+  const take = byDigest
+    ? (...args) => redis.take(...args)
+    : (...args) => redis.eval(classicScript, 1, ...args);
   return {
     async check(user) {
-      const [allowed] = await redis.take(`rl:${user}`, capacity, RATE, Date.now() / 1000, 1);
+      const [allowed] = await take(`rl:${user}`, capacity, RATE, Date.now() / 1000, 1);
       return allowed === 1;
     },
     close: () => redis.quit(),
   };
 }
 
-const variants = { saqiya: saqiyaVariant, ioredis: classicVariant };
+const variants = {
+  saqiya: saqiyaVariant,
+  eval: () => classicVariant(false),
+  evalsha: () => classicVariant(true),
+};
 const { check, close } = variants[who]();
 
 const latencies = new Float64Array(8_000_000); // ms
