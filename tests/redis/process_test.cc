@@ -190,7 +190,14 @@ TEST(RedisFork, ForksUnderLoadDoNotHang) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
+  // AddressSanitizer's allocator does not survive a fork in the midst of another thread's malloc, as
+  // glibc's does: a child then hangs in malloc. There the parent is quiet while it forks.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr int kThreads = 0;
+#else
+  constexpr int kThreads = 8;
+#endif
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       while (!stop) {
         failed += outcome(check(*limiter, std::to_string(t))) == Outcome::kAllowed ? 0 : 1;
