@@ -190,8 +190,8 @@ TEST(RedisFork, ForksUnderLoadDoNotHang) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
-  // AddressSanitizer's allocator does not survive a fork in the midst of another thread's malloc, as
-  // glibc's does: a child then hangs in malloc. There the parent is quiet while it forks.
+  // AddressSanitizer's allocator does not survive a fork in the midst of another thread's malloc,
+  // as glibc's does: a child then hangs in malloc. There the parent is quiet while it forks.
 #ifdef __SANITIZE_ADDRESS__
   constexpr int kThreads = 0;
 #else
