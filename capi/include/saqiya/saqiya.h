@@ -102,7 +102,7 @@ typedef enum saqiya_reason {
   SAQIYA_REASON_SERVER_MEMORY = 9, /* the server is out of memory; not charged */
   SAQIYA_REASON_CORRUPT = 10,  /* the key holds a value that is not ours; reset() overwrites it */
   SAQIYA_REASON_PROTOCOL = 11, /* the answer could not be understood; unknown */
-  SAQIYA_REASON_BUSY = 12,     /* every connection was busy until the deadline; not charged */
+  SAQIYA_REASON_BUSY = 12,     /* could not be sent before the deadline; not charged */
   SAQIYA_REASON_CANCELLED = 13 /* the queue was closed; unknown if it had been sent */
 } saqiya_reason;
 
