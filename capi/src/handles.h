@@ -11,6 +11,7 @@
 #include <new>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "core/decision.h"
 #include "core/http/headers.h"
@@ -105,6 +106,17 @@ bool write_sized(const T& in, T* out) {
   std::memcpy(static_cast<void*>(out), &in, std::min<std::size_t>(size, sizeof in));
   out->size = size;
   return true;
+}
+
+// The same for calls that explain their failures: what the body has not explained gets the status's
+// own message.
+template <typename Body>
+int guard(saqiya_error* error, Body&& body) noexcept {
+  const int code = guard(std::forward<Body>(body));
+  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
+    fail(error, code, saqiya_status_message(code));
+  }
+  return code;
 }
 
 // Reads a struct that begins with its size, from an older or newer caller. False when the size

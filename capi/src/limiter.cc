@@ -31,7 +31,7 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
   if (limiter == nullptr) return fail(error, SAQIYA_INVALID, "the limiter pointer is null");
   *limiter = nullptr;
   if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store is null");
-  const int code = guard([&] {
+  return guard(error, [&] {
     saqiya_limiter_options known;
     saqiya_limiter_options_init(&known, sizeof known);
     if (options != nullptr && !read_sized(options, &known)) {
@@ -59,10 +59,6 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
     *limiter = made.release();
     return static_cast<int>(SAQIYA_OK);
   });
-  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
-    fail(error, code, saqiya_status_message(code));
-  }
-  return code;
 }
 
 int execute(const saqiya_limiter* handle, const Request& request, saqiya_decision* decision,

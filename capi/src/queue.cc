@@ -48,7 +48,7 @@ int saqiya_queue_create(saqiya_store* store, const saqiya_queue_options* options
   if (queue == nullptr) return fail(error, SAQIYA_INVALID, "the queue pointer is null");
   *queue = nullptr;
   if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store is null");
-  const int code = guard([&] {
+  return guard(error, [&] {
     saqiya::QueueOptions converted;
     if (options != nullptr) {
       saqiya_queue_options known;
@@ -67,10 +67,6 @@ int saqiya_queue_create(saqiya_store* store, const saqiya_queue_options* options
     *queue = made.release();
     return static_cast<int>(SAQIYA_OK);
   });
-  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
-    fail(error, code, saqiya_status_message(code));
-  }
-  return code;
 }
 
 void saqiya_queue_free(saqiya_queue* queue) { delete queue; }

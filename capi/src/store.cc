@@ -95,7 +95,7 @@ int saqiya_store_open(const char* url, const saqiya_store_options* options, saqi
   if (store == nullptr) return fail(error, SAQIYA_INVALID, "the store pointer is null");
   *store = nullptr;
   if (url == nullptr) return fail(error, SAQIYA_INVALID, "the URL is null");
-  const int code = guard([&] {
+  return guard(error, [&] {
     saqiya::StoreOptions converted;
     if (options != nullptr) {
       saqiya_store_options known;
@@ -113,10 +113,6 @@ int saqiya_store_open(const char* url, const saqiya_store_options* options, saqi
     *store = made.release();
     return static_cast<int>(SAQIYA_OK);
   });
-  if (code != SAQIYA_OK && error != nullptr && error->code == 0) {
-    fail(error, code, saqiya_status_message(code));
-  }
-  return code;
 }
 
 void saqiya_store_free(saqiya_store* store) { delete store; }
