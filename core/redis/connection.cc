@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "core/redis/error.h"
-#include "core/redis/lua/token_bucket.lua.h"
+#include "core/redis/lua/script.lua.h"
 
 namespace saqiya::redis {
 namespace {
@@ -169,7 +169,7 @@ void Connection::connected() {
     append_command(std::array<std::string_view, 2>{"SELECT", number}, &output_);
     handshake_.push_back('s');
   }
-  append_command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", lua::kTokenBucket}, &output_);
+  append_command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", lua::kScript}, &output_);
   handshake_.push_back('l');
   state_ = State::kHandshake;  // last: when something above throws, this is tried again
 }
@@ -191,7 +191,7 @@ void Connection::take_handshake_replies() {
       if (error.leave || !about_us) return fail(error.reason);
     } else if (step == 'l') {
       script_loaded_ = reply.root().kind == ReplyItem::kText &&
-                       reply.text(reply.root()) == lua::kTokenBucketSha1;
+                       reply.text(reply.root()) == lua::kScriptSha1;
     }
     if (handshake_at_ == handshake_.size()) {
       state_ = State::kReady;

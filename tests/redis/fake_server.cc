@@ -10,7 +10,7 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "core/redis/lua/token_bucket.lua.h"
+#include "core/redis/lua/script.lua.h"
 
 namespace saqiya::testing {
 namespace {
@@ -85,7 +85,7 @@ Act FakeServer::answer(const Command& command) const {
   if (command[0] == "EVALSHA" || command[0] == "EVAL") return batch_(command);
   if (handshake_) return handshake_(command);
   if (command[0] != "SCRIPT") return say("+OK\r\n");
-  return say("$40\r\n" + std::string(lua::kTokenBucketSha1) + "\r\n");
+  return say("$40\r\n" + std::string(lua::kScriptSha1) + "\r\n");
 }
 
 bool FakeServer::serve(Peer* peer) {
