@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/rule.h"
+
 namespace saqiya {
 namespace {
 
 __extension__ using Wide = __int128;
 
-Micros clamp_wait(Micros max_wait) { return std::clamp<Micros>(max_wait, 0, kMaxSpan); }
+// How long a check accepts to wait.
+template <bool kWhole>
+Fraction effective_wait(const TokenBucket& rule, Micros max_wait) {
+  if (max_wait < 0) return {};
+  if (max_wait == 0) return rule.queue_wait;
+  const Fraction wait{std::min(max_wait, kMaxSpan), 0};
+  const bool shorter = rule.queue > 0 && Units<kWhole>::less(rule.queue_wait, wait);
+  return shorter ? rule.queue_wait : wait;
+}
 
 // floor(time * N/P), not below 0: the tokens that come in this time.
 template <bool kWhole>
@@ -42,8 +52,8 @@ Fraction step_in(const Charge& charge, std::uint32_t n, Micros now, bool peek, B
 }
 
 template <bool kWhole>
-void decide_in(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
-               Fraction over, bool peek, Decision* d) {
+void decide_in(const TokenBucket& rule, std::int64_t cost, const Charge& charge, Fraction over,
+               bool peek, Decision* d) {
   const Units<kWhole> in{rule.tokens};
   const bool never = cost > rule.capacity || rule.capacity == 0;
   const bool allowed = !never && (cost == 0 || !in.positive(over));
@@ -53,8 +63,8 @@ void decide_in(const TokenBucket& rule, std::int64_t cost, Micros max_wait, cons
   describe_in<kWhole>(rule, behind, d);
   if (allowed) {
     d->outcome = Outcome::kAllowed;
-    if (cost > 0 && max_wait > 0) {
-      d->delay = std::max<Micros>(0, in.ceil(over) + clamp_wait(max_wait));
+    if (cost > 0 && charge.bound != rule.span) {
+      d->delay = std::max<Micros>(0, in.ceil(in.sub(in.add(over, charge.bound), rule.span)));
     }
   } else if (never) {
     d->outcome = Outcome::kNever;
@@ -68,7 +78,7 @@ void decide_in(const TokenBucket& rule, std::int64_t cost, Micros max_wait, cons
 }  // namespace
 
 RangeFault TokenBucket::make(std::int64_t capacity, std::int64_t tokens, Micros period,
-                             TokenBucket* rule, std::string* error) {
+                             std::int64_t queue, TokenBucket* rule, std::string* error) {
   const auto fault = [error](RangeFault which, const char* what) {
     *error = what;
     return which;
@@ -102,10 +112,16 @@ RangeFault TokenBucket::make(std::int64_t capacity, std::int64_t tokens, Micros 
     return fault(RangeFault::kSpan,
                  "the time to fill must be at most 1125899906842624 us (2^50, 35.7 years)");
   }
+  if (queue < 0 || queue > kMaxCount || Wide{queue} * period > Wide{kMaxSpan} * tokens) {
+    return fault(RangeFault::kQueue,
+                 "the time that the queue takes must be at most 1125899906842624 us (2^50)");
+  }
   rule->capacity = capacity;
   rule->tokens = static_cast<std::uint32_t>(tokens);
   rule->period = period;
   rule->span = rule->cost_in_time(capacity);
+  rule->queue = queue;
+  rule->queue_wait = rule->cost_in_time(queue);
   return RangeFault::kNone;
 }
 
@@ -118,7 +134,10 @@ Fraction TokenBucket::cost_in_time(std::int64_t cost) const {
 Charge make_charge(const TokenBucket& rule, std::int64_t cost, Micros max_wait) {
   Charge charge;
   if (cost <= rule.capacity) charge.inc = rule.cost_in_time(cost);
-  charge.bound = {rule.span.q + clamp_wait(max_wait), rule.span.r};
+  const bool whole = rule.tokens == 1;
+  const Fraction wait =
+      whole ? effective_wait<true>(rule, max_wait) : effective_wait<false>(rule, max_wait);
+  charge.bound = Units<false>{rule.tokens}.add(rule.span, wait);
   return charge;
 }
 
@@ -132,10 +151,10 @@ void describe(const TokenBucket& rule, Fraction behind, Decision* decision) {
                    : describe_in<false>(rule, behind, decision);
 }
 
-void decide(const TokenBucket& rule, std::int64_t cost, Micros max_wait, const Charge& charge,
-            Fraction over, bool peek, Decision* decision) {
-  rule.tokens == 1 ? decide_in<true>(rule, cost, max_wait, charge, over, peek, decision)
-                   : decide_in<false>(rule, cost, max_wait, charge, over, peek, decision);
+void decide(const TokenBucket& rule, std::int64_t cost, const Charge& charge, Fraction over,
+            bool peek, Decision* decision) {
+  rule.tokens == 1 ? decide_in<true>(rule, cost, charge, over, peek, decision)
+                   : decide_in<false>(rule, cost, charge, over, peek, decision);
 }
 
 Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Charge& charge,
@@ -148,28 +167,31 @@ Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Char
   ticket.n = rule.tokens;
   ticket.cost = cost;
   ticket.epoch = epoch;
+  ticket.algorithm = static_cast<std::uint32_t>(Algorithm::kTokenBucket);
   ticket.flags = decision.delay > 0 ? Ticket::kReservation : 0;
   return ticket;
 }
 
-bool make_give_back(const TokenBucket& rule, const Ticket& ticket, GiveBack* out) {
+bool make_give_back(const TokenBucket& rule, const Ticket& ticket, std::int64_t amount,
+                    GiveBack* out) {
   if (ticket.n == 0 || (ticket.flags & Ticket::kSpent) != 0) return false;
   if (ticket.cost <= 0 || rule.capacity == 0) return false;
   if (ticket.q < 0 || ticket.q > kMaxNow * 2 || ticket.r >= ticket.n) return false;
   // The cost may be above today's capacity. No ticket lies further ahead than two spans and now.
-  const Wide cost_units = Wide{ticket.cost} * rule.period;
+  const Wide cost_units = Wide{amount < 0 ? -amount : amount} * rule.period;
   constexpr std::int64_t kMost = kMaxNow * 2 - 1;
   if (cost_units >= Wide{kMost} * rule.tokens) {
     out->inc = {kMost, 0};
   } else {
-    out->inc = rule.cost_in_time(ticket.cost);
+    out->inc = rule.cost_in_time(amount < 0 ? -amount : amount);
   }
   // Under another N the remainder is dropped: this gives at most 1 us less, never more. (The state
-  // itself is then taken as 1 us later, so a reservation is found by full_at(), the same way.)
+  // itself is then taken as 1 us later, so a reservation is found by full_at(), the same way.) What
+  // is charged in addition is charged 1 us more, for the same reason.
   const bool reservation = (ticket.flags & Ticket::kReservation) != 0;
   out->ticket = {ticket.q, ticket.r};
   if (ticket.n != rule.tokens && ticket.r != 0) {
-    out->ticket = {reservation ? ticket.q + 1 : ticket.q, 0};
+    out->ticket = {reservation || amount < 0 ? ticket.q + 1 : ticket.q, 0};
   }
   out->reservation = reservation;
   return true;
@@ -187,6 +209,23 @@ bool refund(const GiveBack& give, std::uint32_t n, Micros now, BucketState* stat
   if (!in.positive(amount)) return false;
   Fraction next = in.sub(stored, amount);
   if (in.less(next, present)) next = present;
+  *state = {next.q, next.r, n};
+  return true;
+}
+
+bool settle_up(const GiveBack& more, std::uint32_t n, Micros now, BucketState* state) {
+  const Units<false> in{n};
+  const Fraction present{now, 0};
+  if (state->n == 0) return false;
+  const Fraction stored = full_at(*state, n);
+  if (!in.less(present, stored)) return false;  // full
+  Fraction add = more.inc;
+  if (in.less(more.ticket, present)) add = in.sub(add, in.sub(present, more.ticket));
+  if (!in.positive(add)) return false;
+  Fraction most{now + kMaxSpan, 0};
+  if (in.less(most, stored)) most = stored;
+  Fraction next = in.add(stored, add);
+  if (in.less(most, next)) next = most;
   *state = {next.q, next.r, n};
   return true;
 }
