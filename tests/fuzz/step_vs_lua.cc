@@ -83,7 +83,9 @@ Answer model(const Request& request, Micros now, BucketState* state) {
     answer.decision.outcome = Outcome::kAllowed;
   } else if (request.op == Op::kRefund) {
     GiveBack give;
-    const bool given = make_give_back(rule, request.ticket, &give) && refund(give, n, now, state);
+    const Ticket& ticket = request.tickets.front();
+    const bool given =
+        make_give_back(rule, ticket, ticket.cost, &give) && refund(give, n, now, state);
     Fraction behind;
     if (state->n != 0) {
       behind = full_at(*state, n);
@@ -95,7 +97,7 @@ Answer model(const Request& request, Micros now, BucketState* state) {
     const bool is_peek = request.op == Op::kPeek;
     const Charge charge = make_charge(rule, request.cost, request.max_wait);
     const Fraction over = step(charge, n, now, is_peek, state);
-    decide(rule, request.cost, request.max_wait, charge, over, is_peek, &answer.decision);
+    decide(rule, request.cost, charge, over, is_peek, &answer.decision);
     if (!is_peek) {
       answer.ticket = make_ticket(rule, answer.decision, charge, over, request.cost, now, 0);
     }
@@ -190,7 +192,8 @@ class Fuzzer {
     clock_->set(std::clamp<Micros>(next, 0, kMaxNow));
   }
 
-  Request random_request() {
+  // ticket: where a refund has its own; the request borrows it.
+  Request random_request(Ticket* ticket) {
     const Limiter& limiter = *rules_[below(random_, kRules)];
     const std::int64_t capacity = limiter.bucket().capacity;
     Request request = check(limiter, key_names_[below(random_, kKeys)]);
@@ -205,10 +208,11 @@ class Fuzzer {
     if (below(random_, 4) == 0) request.max_wait = magnitude(random_, kMaxSpan + 5);
     if (request.op == Op::kRefund) {
       const Past& past = tickets_[below(random_, tickets_.size())];
-      request.ticket = past.ticket;
+      *ticket = past.ticket;
+      request.tickets = {ticket, 1};
       if (below(random_, 8) != 0) request.key = key_names_[past.key];
       if (below(random_, 8) != 0 && past.limiter != nullptr) request.limiter = past.limiter.get();
-      if (below(random_, 20) == 0) request.ticket.flags |= Ticket::kSpent;
+      if (below(random_, 20) == 0) ticket->flags |= Ticket::kSpent;
     }
     return request;
   }
@@ -216,11 +220,12 @@ class Fuzzer {
   bool play_round() {
     const Micros now = clock_->monotonic();
     std::vector<Request> requests;
+    std::vector<Ticket> given(kRequestsPerRound);
     std::vector<std::shared_ptr<const Limiter>> kept;  // requests borrow their limiters
     for (const Past& past : tickets_) kept.push_back(past.limiter);
     // Those of one rule and cost often stand together, as real ones do.
     for (int i = 0; i < kRequestsPerRound; ++i) {
-      requests.push_back(random_request());
+      requests.push_back(random_request(&given[static_cast<std::size_t>(i)]));
       if (i % 3 == 1) {
         requests.back() = requests[requests.size() - 2];
         requests.back().key = key_names_[below(random_, kKeys)];

@@ -18,7 +18,7 @@ namespace saqiya::test {
 inline TokenBucket make_rule(std::int64_t capacity, std::int64_t tokens, Micros period) {
   TokenBucket rule;
   std::string error;
-  EXPECT_EQ(TokenBucket::make(capacity, tokens, period, &rule, &error), RangeFault::kNone) << error;
+  EXPECT_EQ(TokenBucket::make(capacity, tokens, period, 0, &rule, &error), RangeFault::kNone) << error;
   return rule;
 }
 
@@ -35,7 +35,7 @@ class CoreBucket {
     const Charge charge = make_charge(rule, cost, max_wait);
     const Fraction over = step(charge, rule.tokens, now, false, &state);
     Decision d;
-    decide(rule, cost, max_wait, charge, over, false, &d);
+    decide(rule, cost, charge, over, false, &d);
     if (ticket != nullptr) *ticket = make_ticket(rule, d, charge, over, cost, now, kEpoch);
     return d;
   }
@@ -44,13 +44,13 @@ class CoreBucket {
     const Charge charge = make_charge(rule, cost, max_wait);
     const Fraction over = step(charge, rule.tokens, now, true, &state);
     Decision d;
-    decide(rule, cost, max_wait, charge, over, true, &d);
+    decide(rule, cost, charge, over, true, &d);
     return d;
   }
 
   Decision give_back(const TokenBucket& rule, Micros now, Ticket* ticket) {
     GiveBack give;
-    const bool possible = make_give_back(rule, *ticket, &give);
+    const bool possible = make_give_back(rule, *ticket, ticket->cost, &give);
     const bool given = possible && refund(give, rule.tokens, now, &state);
     ticket->flags |= Ticket::kSpent;
     Fraction behind;

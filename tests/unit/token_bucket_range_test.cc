@@ -99,7 +99,7 @@ TEST(TokenBucketRange, OneNotchOutsideNamesTheLimit) {
     TokenBucket rule = make_rule(3, 2, 5);
     std::string error;
     EXPECT_EQ(
-        TokenBucket::make(row.given.capacity, row.given.tokens, row.given.period, &rule, &error),
+        TokenBucket::make(row.given.capacity, row.given.tokens, row.given.period, 0, &rule, &error),
         row.fault);
     EXPECT_THAT(error, testing::HasSubstr(row.mentions));
     EXPECT_EQ(rule.capacity, 3);  // untouched
