@@ -44,8 +44,8 @@ struct Decision {
   Micros retry_after = 0;
   Micros reset_after = 0;
   Micros delay = 0;
-  std::int32_t rule = 0;
-  std::int32_t reserved32 = 0;
+  std::int32_t rule = 0;  // the rule that bound, by its index in its limiter
+  std::int32_t item = 0;  // and the item it belongs to, of several that were asked together
   std::int64_t reserved64 = 0;
 };
 
@@ -60,14 +60,15 @@ struct Ticket {
   static constexpr std::uint32_t kSpent = 1;
   static constexpr std::uint32_t kReservation = 2;
 
-  std::int64_t q = 0;  // the instant after the charge: q + r/n microseconds
+  std::int64_t q = 0;  // token bucket: the instant after the charge, q + r/n microseconds. Windows:
+                       // the end of the one charged. Log: the entry's instant. Lease: its expiry
   std::uint32_t r = 0;
-  std::uint32_t n = 0;  // 0: nothing was charged
+  std::uint32_t n = 0;  // 0: nothing was charged; 1 for all but token buckets
   std::int64_t cost = 0;
   std::uint64_t epoch = 0;
   std::uint32_t flags = 0;
-  std::uint32_t reserved32 = 0;
-  std::int64_t reserved64 = 0;
+  std::uint32_t algorithm = 0;  // an Algorithm
+  std::uint64_t lease = 0;      // concurrency: its id
 };
 
 }  // namespace saqiya

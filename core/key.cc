@@ -97,7 +97,6 @@ std::string policy_identity(std::string_view name, std::string_view canonical_te
   } else {
     append_key_part(name, &out);
   }
-  out.append(":b");
   return out;
 }
 

@@ -9,14 +9,16 @@ Limiter::Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, 
     : store_(std::move(store)),
       policy_(std::move(policy)),
       name_(std::move(name)),
-      identity_(policy_identity(name_, policy_.text)),
+      is_bucket_(policy_.rules.size() == 1 && policy_.rules.front().is_bucket()),
       deadline_(deadline > 0 ? deadline : store_->deadline()) {
-  if (!policy_.unlimited) {
-    http_policy_ = http::policy_field(name_, policy_.bucket);
-    http_item_ = http::item_prefix(name_);
+  for (std::size_t i = 0; i < policy_.rules.size(); ++i) {
+    const std::string rule = rule_name(policy_, i);
+    identities_.push_back(policy_identity(name_, policy_.text) + ":" + rule);
+    bindings_.push_back(store_->bind(identities_.back()));
+    http_items_.push_back(http::item_prefix(*this, i));
   }
-  unit_charge_ = make_charge(policy_.bucket, 1, 0);
-  binding_ = store_->bind(*this);
+  http_policy_ = http::policy_field(*this);
+  if (is_bucket_) unit_charge_ = make_charge(bucket(), 1, 0);
 }
 
 bool is_valid_name(std::string_view name) {
@@ -29,21 +31,26 @@ bool is_valid_name(std::string_view name) {
 
 Decision unlimited_decision(Op op) {
   Decision d;
-  d.outcome = op == Op::kRefund ? Outcome::kDenied : Outcome::kAllowed;
+  const bool changes = op == Op::kRefund || op == Op::kSettle || op == Op::kRenew;
+  d.outcome = changes ? Outcome::kDenied : Outcome::kAllowed;
   d.limit = kMaxCount;
   d.remaining = kMaxCount;
   return d;
 }
 
 Decision failed_decision(const Limiter& limiter, Op op, std::int64_t cost, Reason reason) {
-  const std::int64_t capacity = limiter.bucket().capacity;
-  const bool never = (op == Op::kCheck || op == Op::kPeek) && (cost > capacity || capacity == 0);
-  if (!never) return unavailable(reason);
-  Decision d;
-  d.outcome = Outcome::kNever;
-  d.limit = capacity;
-  d.retry_after = kForever;
-  return d;
+  if (op != Op::kCheck && op != Op::kPeek) return unavailable(reason);
+  for (std::size_t i = 0; i < limiter.rules().size(); ++i) {
+    const std::int64_t capacity = limiter.rules()[i].capacity();
+    if (cost <= capacity && capacity > 0) continue;
+    Decision d;
+    d.outcome = Outcome::kNever;
+    d.limit = capacity;
+    d.retry_after = kForever;
+    d.rule = static_cast<std::int32_t>(i);
+    return d;
+  }
+  return unavailable(reason);
 }
 
 }  // namespace saqiya

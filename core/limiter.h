@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/decision.h"
 #include "core/rate.h"
@@ -19,34 +21,41 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, Micros deadline);
 
   const Policy& policy() const { return policy_; }
-  const TokenBucket& bucket() const { return policy_.bucket; }
+  std::span<const Rule> rules() const { return policy_.rules; }
+  bool is_unlimited() const { return policy_.is_unlimited(); }
+  // Whether the policy is one token bucket, for which there is a shorter way everywhere.
+  bool is_bucket() const { return is_bucket_; }
+  // Of a policy that is one token bucket.
+  const TokenBucket& bucket() const { return policy_.rules.front().bucket; }
   const std::string& name() const { return name_; }
   Store& store() const { return *store_; }
   const std::shared_ptr<Store>& shared_store() const { return store_; }
   Micros deadline() const { return deadline_; }
 
-  // "policy:rule" as it stands in key names, escaped: "login:b", or "k3jx2a:b" when unnamed.
-  const std::string& identity() const { return identity_; }
+  // "policy:rule" as it stands in key names, escaped: "login:b", or "k3jx2a:b" when unnamed;
+  // "login:b1s" and "login:f1d" of a policy of several rules. Of every rule.
+  std::span<const std::string> identities() const { return identities_; }
+  // What a rule's keys are hashed or named with; filled by the store.
+  const Binding& binding(std::size_t rule = 0) const { return bindings_[rule]; }
+
   // The rate fields' constant parts: see http/headers.h.
   const std::string& http_policy() const { return http_policy_; }
-  const std::string& http_item() const { return http_item_; }
+  const std::string& http_item(std::size_t rule) const { return http_items_[rule]; }
 
-  // What this limiter's keys are hashed or named with; filled by the store.
-  const Binding& binding() const { return binding_; }
-  // The charge of cost 1 without waiting, made once.
-  const Charge& unit_charge() const { return unit_charge_; }
+  // The charge of a policy that is one token bucket; of cost 1 without waiting it is made once.
   Charge charge(std::int64_t cost, Micros max_wait) const {
-    return cost == 1 && max_wait == 0 ? unit_charge_ : make_charge(policy_.bucket, cost, max_wait);
+    return cost == 1 && max_wait == 0 ? unit_charge_ : make_charge(bucket(), cost, max_wait);
   }
 
  private:
   std::shared_ptr<Store> store_;
   Policy policy_;
   std::string name_;
-  std::string identity_;
+  bool is_bucket_;
+  std::vector<std::string> identities_;
+  std::vector<Binding> bindings_;
   std::string http_policy_;
-  std::string http_item_;
-  Binding binding_;
+  std::vector<std::string> http_items_;
   Charge unit_charge_;
   Micros deadline_;
 };
@@ -54,7 +63,7 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
 // Names are 1 to 64 printable ASCII characters.
 bool is_valid_name(std::string_view name);
 
-// The answer of an unlimited policy to any request; no store is asked. A refund gives nothing.
+// The answer of an unlimited policy to any request; no store is asked. No ticket of it gives anything.
 Decision unlimited_decision(Op op = Op::kCheck);
 
 // The answer when the store failed: unavailable, but never to a cost that no state would allow.

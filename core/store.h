@@ -17,33 +17,55 @@ namespace saqiya {
 
 class Limiter;
 
-enum class Op : std::uint8_t { kCheck = 1, kPeek = 2, kRefund = 3, kReset = 4 };
+enum class Op : std::uint8_t {
+  kCheck = 1,
+  kPeek = 2,
+  kRefund = 3,
+  kReset = 4,
+  kSettle = 5,  // the charge of a ticket becomes `cost`
+  kRenew = 6,   // the lease of a ticket begins anew
+};
 
-// One request as a caller states it; arguments have been checked (cost 0 ... kMaxCount, max_wait >=
-// 0, key at most kMaxKey bytes). The limiter is not unlimited, but in a queue, which answers that
-// itself. Pointers are borrowed for the call.
+// One limiter, key and cost of several that are decided together.
+struct Item {
+  const Limiter* limiter = nullptr;
+  std::string_view key;
+  std::int64_t cost = 1;
+};
+
+// One request as a caller states it; arguments have been checked (cost 0 ... kMaxCount, key at most
+// kMaxKey bytes, items as check_items() of group.h wants them). Without items the limiter is not
+// unlimited, but in a queue, which answers that itself. Pointers are borrowed for the call, but for
+// `each` and `tickets_out`, which a queue writes to before it completes the request.
 struct Request {
   Op op = Op::kCheck;
   const Limiter* limiter = nullptr;
   std::string_view key;
   std::int64_t cost = 1;
-  Micros max_wait = 0;
-  Ticket ticket{};          // refund only; the caller has marked its own copy spent
+  Micros max_wait = 0;  // as make_charge() takes it
+  // All of them at once instead of the one above, all or nothing. Not with kSettle and kRenew.
+  std::span<const Item> items;
+  // Refund, settle, renew: one for each rule (of each item). The caller has marked its own spent.
+  std::span<const Ticket> tickets;
   bool want_ticket = true;  // else the answer's ticket may stay empty
+  // Where wanted: room for one of each rule (of each item).
+  std::span<Decision> each;
+  std::span<Ticket> tickets_out;
 };
 
 inline constexpr std::size_t kMaxKey = 65536;
+inline constexpr std::size_t kMaxItems = 16;
 
 struct Answer {
   Decision decision;
-  Ticket ticket;  // of an allowed check, else empty
+  Ticket ticket;  // of an allowed check under a limiter of one rule, else empty
 };
 
-// How a store addresses a limiter's keys; each store fills what it uses.
+// How a store addresses the keys of one rule of a limiter; each store fills what it uses.
 struct Binding {
   SipKey hash_key;       // memory: keyed hash of the subjects of this policy and rule
   std::string key_head;  // Redis: prefix and "{"
-  std::string key_tail;  // Redis: "}:" and the limiter's identity
+  std::string key_tail;  // Redis: "}:" and the rule's identity
 };
 
 struct StoreStats {
@@ -103,8 +125,9 @@ class Store {
 
   virtual bool is_local() const = 0;
   virtual Micros deadline() const = 0;
-  // Called once by the limiter's constructor.
-  virtual Binding bind(const Limiter& limiter) const = 0;
+  // How the keys of a rule are addressed; identity: "policy:rule". Called by limiters when they are
+  // made.
+  virtual Binding bind(std::string_view identity) const = 0;
 
   // Decides one request; a remote store waits, at most until the deadline.
   virtual void execute(const Request& request, Answer* answer) = 0;

@@ -76,8 +76,10 @@ void TimedList::write(std::uint32_t i, const Entry& value) {
   }
 }
 
-void TimedList::insert(const Entry& value) {
+void TimedList::insert(const Entry& given) {
   const std::uint32_t count = size();
+  Entry value = given;
+  if (count > 0) value.at = std::max(value.at, last() - kMaxSpread);
   // Nearly always at the end.
   const std::uint32_t i = last() <= value.at ? count : lower_bound(value.at + 1);
   ++end_;
@@ -134,6 +136,8 @@ void TimedList::set_cost(std::uint32_t i, std::uint32_t cost) {
 }
 
 void TimedList::move(std::uint32_t i, Micros at) {
+  const std::uint32_t newest = i + 1 < size() ? size() - 1 : i - 1;  // of the others
+  if (size() > 1) at = std::max(at, this->at(newest) - kMaxSpread);
   const Entry moved{at, cost(i), id(i)};
   const std::uint32_t after = lower_bound(at + 1);
   std::uint32_t to = after;

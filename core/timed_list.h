@@ -26,6 +26,11 @@ class TimedList {
     std::uint64_t id = 0;  // leases
   };
 
+  // How far entries may lie apart: on Redis their instants are kept modulo 2^48. Only leases could lie
+  // further, when the clock went back by years; such a one is taken as one of the earliest instant that
+  // is near enough.
+  static constexpr Micros kMaxSpread = (Micros{1} << 48) - 1;
+
   // Drops what is at or before `gone`, then adds the entry, after others of the same instant. In a
   // log, the cost is added to that of the last entry if its instant is the same. *list may be null,
   // and may be replaced. Throws std::bad_alloc having changed nothing.
@@ -109,7 +114,7 @@ class TimedList {
     std::memmove(entry(to), entry(from), std::size_t{count} * words_ * sizeof(std::uint32_t));
   }
   void write(std::uint32_t i, const Entry& value);
-  void insert(const Entry& value);  // there is room after the end
+  void insert(const Entry& given);  // there is room after the end
   std::uint32_t lower_bound(Micros at) const;
 
   std::int64_t total_ = 0;

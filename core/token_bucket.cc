@@ -175,6 +175,9 @@ Ticket make_ticket(const TokenBucket& rule, const Decision& decision, const Char
 bool make_give_back(const TokenBucket& rule, const Ticket& ticket, std::int64_t amount,
                     GiveBack* out) {
   if (ticket.n == 0 || (ticket.flags & Ticket::kSpent) != 0) return false;
+  // Tickets of token buckets may have no algorithm: they are older than the others.
+  const bool ours = ticket.algorithm == static_cast<std::uint32_t>(Algorithm::kTokenBucket);
+  if (!ours && ticket.algorithm != 0) return false;
   if (ticket.cost <= 0 || rule.capacity == 0) return false;
   if (ticket.q < 0 || ticket.q > kMaxNow * 2 || ticket.r >= ticket.n) return false;
   // The cost may be above today's capacity. No ticket lies further ahead than two spans and now.

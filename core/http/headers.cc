@@ -2,25 +2,28 @@
 
 #include <algorithm>
 
+#include "core/calendar.h"
 #include "core/limiter.h"
 
 namespace saqiya::http {
 namespace {
 
 constexpr std::int64_t kUnavailableRetrySeconds = 1;
+constexpr std::int64_t kSecondsPerDay = 86'400;
 
 std::int64_t ceil_seconds(Micros time) {
   return time / kMicrosPerSecond + (time % kMicrosPerSecond > 0 ? 1 : 0);
 }
 
-// A name is printable ASCII; quotes and backslashes are escaped (RFC 9651, 3.3.3).
-std::string quoted(std::string_view name) {
-  if (name.empty()) name = "default";
+// What a rule is called. A name is printable ASCII; quotes and backslashes are escaped (RFC 9651,
+// 3.3.3).
+std::string quoted_name(const Limiter& limiter, std::size_t rule) {
   std::string out = "\"";
-  for (const char c : name) {
+  for (const char c : limiter.name().empty() ? std::string("default") : limiter.name()) {
     if (c == '"' || c == '\\') out.push_back('\\');
     out.push_back(c);
   }
+  if (limiter.rules().size() > 1) out += "-" + std::to_string(rule + 1);
   out.push_back('"');
   return out;
 }
@@ -35,10 +38,25 @@ Micros next_token(const TokenBucket& rule, const Numbers& n, Micros reset_after)
   return std::max<Micros>(1, reset_after - rule.cost_in_time(later).q);
 }
 
-std::string item(const Limiter& limiter, const Numbers& n) {
-  std::string value = limiter.http_item() + std::to_string(n.remaining);
-  if (n.t_s >= 0) value += ";t=" + std::to_string(n.t_s);
-  return value;
+// The rule that bound; the decision may be a program's own.
+std::size_t binding_rule(const Limiter& limiter, const Decision& decision) {
+  const auto rule = static_cast<std::size_t>(std::max(0, decision.rule));
+  return std::min(rule, limiter.rules().size() - 1);
+}
+
+// w: the seconds in which the quota is used up at the most; 0: none can be given.
+std::int64_t window_seconds(const Rule& rule) {
+  switch (rule.algorithm) {
+    case Algorithm::kTokenBucket:
+      return ceil_seconds(rule.bucket.span.q + (rule.bucket.span.r > 0 ? 1 : 0));
+    case Algorithm::kCalendar:
+      if (rule.calendar->unit() == Calendar::Unit::kDay) return kSecondsPerDay;
+      return rule.calendar->unit() == Calendar::Unit::kWeek ? 7 * kSecondsPerDay : 0;
+    case Algorithm::kConcurrency:
+      return 0;
+    default:
+      return ceil_seconds(rule.period);
+  }
 }
 
 }  // namespace
@@ -54,7 +72,7 @@ Numbers numbers(const Limiter& limiter, const Decision& decision) {
   if (decision.outcome == Outcome::kDenied) {
     n.retry_after_s = std::max<std::int64_t>(1, ceil_seconds(decision.retry_after));
   }
-  if (limiter.policy().unlimited) return n;
+  if (limiter.is_unlimited()) return n;
   n.has_limit = 1;
   // Cut to what a limiter can say: the decision may be a program's own.
   n.limit = std::clamp<std::int64_t>(decision.limit, 0, kMaxCount);
@@ -62,21 +80,29 @@ Numbers numbers(const Limiter& limiter, const Decision& decision) {
   const Micros reset_after = std::max<Micros>(0, decision.reset_after);
   n.reset_s = ceil_seconds(reset_after);
   if (n.remaining < n.limit) {
-    n.t_s = ceil_seconds(next_token(limiter.bucket(), n, reset_after));
+    const Rule& rule = limiter.rules()[binding_rule(limiter, decision)];
+    n.t_s = ceil_seconds(rule.is_bucket() ? next_token(rule.bucket, n, reset_after) : reset_after);
     // Never later than Retry-After, which counts from the exact remainder.
     if (n.retry_after_s >= 0) n.t_s = std::min(n.t_s, n.retry_after_s);
   }
   return n;
 }
 
-std::string policy_field(std::string_view name, const TokenBucket& rule) {
-  const Micros span = rule.span.q + (rule.span.r > 0 ? 1 : 0);
-  std::string value = quoted(name) + ";q=" + std::to_string(rule.capacity);
-  if (span > 0) value += ";w=" + std::to_string(ceil_seconds(span));
+std::string policy_field(const Limiter& limiter) {
+  std::string value;
+  for (std::size_t i = 0; i < limiter.rules().size(); ++i) {
+    const Rule& rule = limiter.rules()[i];
+    if (i > 0) value += ",";
+    value += quoted_name(limiter, i) + ";q=" + std::to_string(rule.capacity());
+    if (rule.algorithm == Algorithm::kConcurrency) value += ";qu=\"concurrent-requests\"";
+    if (const std::int64_t w = window_seconds(rule); w > 0) value += ";w=" + std::to_string(w);
+  }
   return value;
 }
 
-std::string item_prefix(std::string_view name) { return quoted(name) + ";r="; }
+std::string item_prefix(const Limiter& limiter, std::size_t rule) {
+  return quoted_name(limiter, rule) + ";r=";
+}
 
 std::string fields(const Limiter& limiter, const Decision& decision, Choice choice) {
   const Numbers n = numbers(limiter, decision);
@@ -89,7 +115,10 @@ std::string fields(const Limiter& limiter, const Decision& decision, Choice choi
     append_field("X-RateLimit-Reset", std::to_string(n.reset_s), &out);
   }
   if (choice.draft) {
-    append_field("RateLimit", item(limiter, n), &out);
+    std::string item = limiter.http_item(binding_rule(limiter, decision));
+    item += std::to_string(n.remaining);
+    if (n.t_s >= 0) item += ";t=" + std::to_string(n.t_s);
+    append_field("RateLimit", item, &out);
     append_field("RateLimit-Policy", limiter.http_policy(), &out);
   }
   return out;

@@ -5,12 +5,11 @@
 // delta seconds. Everything is rounded so that a client that obeys is not refused again.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/decision.h"
-#include "core/token_bucket.h"
 
 namespace saqiya {
 
@@ -31,10 +30,11 @@ struct Numbers {
 
 Numbers numbers(const Limiter& limiter, const Decision& decision);
 
-// "\"default\";q=20;w=4"
-std::string policy_field(std::string_view name, const TokenBucket& rule);
+// "\"default\";q=20;w=4"; of several rules "\"default-1\";q=5;w=1,\"default-2\";q=1000;w=86400". Empty
+// when unlimited. Looks at the limiter's name and rules only.
+std::string policy_field(const Limiter& limiter);
 // "\"default\";r="
-std::string item_prefix(std::string_view name);
+std::string item_prefix(const Limiter& limiter, std::size_t rule);
 
 struct Choice {
   bool legacy = true;  // X-RateLimit-*

@@ -3,18 +3,17 @@
 #include <cstring>
 
 #include "core/redis/error.h"
-#include "core/redis/lua/token_bucket.lua.h"
+#include "core/redis/lua/script.lua.h"
 
 namespace saqiya::redis {
 namespace {
-
-// A ticket of this store; a memory store's epochs are never 0.
-constexpr std::uint64_t kEpoch = 0;
 
 std::uint32_t units(const Call& call) { return call.held->limiter->bucket().tokens; }
 
 // Consecutive requests that differ in nothing but the key share their arguments.
 bool same_arguments(const Call& a, const Call& b) {
+  if ((a.group != nullptr) != (b.group != nullptr)) return false;
+  if (a.group != nullptr) return same_group_arguments(a.group->group, b.group->group);
   if (a.wire != b.wire) return false;
   if (a.wire == Op::kReset) return true;
   return a.charge.inc == b.charge.inc && a.charge.bound == b.charge.bound &&
@@ -22,7 +21,9 @@ bool same_arguments(const Call& a, const Call& b) {
 }
 
 // Returns the number of arguments appended.
-std::size_t append_group(const Call& call, std::int64_t count, std::string* out) {
+std::size_t append_group(const Call& call, std::int64_t count, Micros expected_now,
+                         std::string* out) {
+  if (call.group != nullptr) return append_group_call(call, count, expected_now, out);
   append_bulk(count, out);
   if (call.wire == Op::kReset) {
     append_bulk("x", out);
@@ -82,7 +83,6 @@ void prepare_call(const Request& request, Call* call) {
   call->wire = request.op;
   call->reservation = false;
   call->cost = request.cost;
-  call->max_wait = request.max_wait;
   call->want_ticket = request.want_ticket;
   switch (request.op) {
     case Op::kCheck:
@@ -92,7 +92,8 @@ void prepare_call(const Request& request, Call* call) {
       break;
     case Op::kRefund: {
       GiveBack give;
-      if (request.ticket.epoch == kEpoch && make_give_back(rule, request.ticket, &give)) {
+      const Ticket& ticket = request.tickets.front();
+      if (ticket.epoch == kEpoch && make_give_back(rule, ticket, ticket.cost, &give)) {
         call->charge = {give.inc, give.ticket};
         call->reservation = give.reservation;
       } else {
@@ -105,20 +106,24 @@ void prepare_call(const Request& request, Call* call) {
     case Op::kReset:
       call->charge = Charge{};
       break;
+    case Op::kSettle:
+    case Op::kRenew:
+      break;  // these go as groups
   }
 }
 
 std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
-                         const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
-                         std::string* out) {
+                         const KeyBytes& keys, bool as_eval, const BatchClock& clock,
+                         std::string* scratch, std::string* out) {
   std::string& arguments = *scratch;
   arguments.clear();
-  if (now >= 0) {
-    append_bulk(now, &arguments);
+  if (clock.given >= 0) {
+    append_bulk(clock.given, &arguments);
   } else {
     arguments.append("$0\r\n\r\n");
   }
   std::size_t count = 0;
+  std::size_t key_count = 0;
   std::size_t argument_count = 1;
   const Call* group = nullptr;
   std::int64_t in_group = 0;
@@ -126,25 +131,26 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
     const Call& call = calls.at(seq);
     if (call.state != Call::State::kSent) continue;
     ++count;
+    key_count += call.key_count;
     if (group != nullptr && !same_arguments(*group, call)) {
-      argument_count += append_group(*group, in_group, &arguments);
+      argument_count += append_group(*group, in_group, clock.expected, &arguments);
       in_group = 0;
     }
     group = &call;
     ++in_group;
   }
-  if (group != nullptr) argument_count += append_group(*group, in_group, &arguments);
+  if (group != nullptr) argument_count += append_group(*group, in_group, clock.expected, &arguments);
 
-  append_array_head(3 + count + argument_count, out);
+  append_array_head(3 + key_count + argument_count, out);
   if (as_eval) {
     out->append("$4\r\nEVAL\r\n");
-    append_bulk(lua::kTokenBucket, out);
+    append_bulk(lua::kScript, out);
   } else {
     out->append("$7\r\nEVALSHA\r\n$40\r\n");
-    out->append(lua::kTokenBucketSha1);
+    out->append(lua::kScriptSha1);
     out->append("\r\n");
   }
-  append_bulk(static_cast<std::int64_t>(count), out);
+  append_bulk(static_cast<std::int64_t>(key_count), out);
   // Keys that lie end to end are copied in one piece.
   std::uint64_t from = 0;
   std::size_t size = 0;
@@ -183,6 +189,12 @@ bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_
     const Call& call = calls.at(seq);
     if (!call.is_in_batch()) continue;
     if (at >= items.size()) return false;
+    if (call.group != nullptr) {
+      // Each key of a reset has a result of its own, which may be an error.
+      const bool error = items[at].kind == ReplyItem::kError && call.op != Op::kReset;
+      at += error ? 1 : group_reply_size(call);
+      continue;
+    }
     const std::size_t parts = call.wire == Op::kReset    ? 1
                               : call.wire == Op::kRefund ? (units(call) > 1 ? 3 : 2)
                                                          : (units(call) > 1 ? 2 : 1);
@@ -206,7 +218,17 @@ bool BatchReply::take_fraction(std::uint32_t n, Fraction* fraction) {
   return true;
 }
 
+void fail_call(const Call& call, Reason reason, Answer* answer) {
+  if (call.group != nullptr) {
+    call.group->group.fail(reason, answer);
+  } else {
+    answer->decision = failed_decision(*call.held->limiter, call.op, call.cost, reason);
+  }
+}
+
 void BatchReply::next(const Call& call, Answer* answer) {
+  must_go_again_ = false;
+  if (call.group != nullptr) return next_group(call, answer);
   const std::span<const ReplyItem> items = reply_.items();
   if (valid_ && at_ < items.size() && items[at_].kind == ReplyItem::kError) {
     const ErrorClass error = classify_error(reply_.text(items[at_++]));
@@ -228,7 +250,7 @@ void BatchReply::next(const Call& call, Answer* answer) {
     case Op::kCheck:
     case Op::kPeek: {
       const bool peek = call.op == Op::kPeek;
-      decide(rule, call.cost, call.max_wait, call.charge, value, peek, &decision);
+      decide(rule, call.cost, call.charge, value, peek, &decision);
       if (!peek && call.want_ticket) {
         answer->ticket = make_ticket(rule, decision, call.charge, value, call.cost, now_, kEpoch);
       }
@@ -238,7 +260,7 @@ void BatchReply::next(const Call& call, Answer* answer) {
       if (call.wire == Op::kRefund) {
         describe(rule, value, &decision);
       } else {
-        decide(rule, 0, 0, call.charge, value, true, &decision);
+        decide(rule, 0, call.charge, value, true, &decision);
         decision.retry_after = 0;
       }
       decision.outcome = given != 0 ? Outcome::kAllowed : Outcome::kDenied;
@@ -246,6 +268,9 @@ void BatchReply::next(const Call& call, Answer* answer) {
     case Op::kReset:
       describe(rule, Fraction{}, &decision);
       decision.outcome = Outcome::kAllowed;
+      break;
+    case Op::kSettle:
+    case Op::kRenew:
       break;
   }
 }

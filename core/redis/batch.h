@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/decision.h"
+#include "core/group.h"
 #include "core/limiter.h"
 #include "core/redis/resp.h"
 #include "core/redis/ring.h"
@@ -23,6 +25,13 @@ struct HeldLimiter {
   const Limiter* limiter = nullptr;
   std::shared_ptr<const Limiter> owner;  // null when the caller outlives its requests
   std::size_t open = 0;
+};
+
+// What a request that is more than one token bucket carries along.
+struct GroupCall {
+  Group group;
+  std::vector<HeldLimiter*> held;  // one for each part
+  bool sent_again = false;         // once already, for its calendar windows were not the server's
 };
 
 // One request, from submit until it is done.
@@ -46,12 +55,13 @@ struct Call {
   bool internal = false;     // a refund of ours for a swallowed charge
   bool want_ticket = true;
   std::uint32_t key_size = 0;
-  std::uint64_t key_at = 0;  // its key, a bulk string, in KeyBytes
+  std::uint64_t key_at = 0;     // its keys, bulk strings end to end, in KeyBytes
+  std::uint32_t key_count = 1;  // of the group's leaders
+  std::unique_ptr<GroupCall> group;  // null: one token bucket, described by what follows
   HeldLimiter* held = nullptr;
   std::uint64_t user_data = 0;
   Micros deadline = 0;
   std::int64_t cost = 0;
-  Micros max_wait = 0;
   // check, peek: inc and bound. refund: inc and, as bound, the ticket's instant.
   Charge charge;
 };
@@ -78,15 +88,34 @@ class KeyBytes {
   std::uint64_t base_ = 0;
 };
 
-// Fills in what is sent for a request. `call` has its limiter, op, cost and wait.
+// Tickets of this store; a memory store's epochs are never 0.
+inline constexpr std::uint64_t kEpoch = 0;
+
+// Fills in what is sent for a request for one token bucket.
 void prepare_call(const Request& request, Call* call);
 
+// What a batch must know of the time.
+struct BatchClock {
+  Micros given = -1;   // the reading that testing sends; -1: the server uses its own
+  Micros expected = 0;  // about what the server's clock shows: for calendar windows
+};
+
 // Appends the requests kSent in [first, last) as one EVALSHA, or as an EVAL that brings the script.
-// now: the reading that testing sends, -1 for the server's own clock. scratch is any string.
-// Returns how many requests there were.
+// scratch is any string. Returns how many requests there were.
 std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
-                         const KeyBytes& keys, bool as_eval, Micros now, std::string* scratch,
-                         std::string* out);
+                         const KeyBytes& keys, bool as_eval, const BatchClock& clock,
+                         std::string* scratch, std::string* out);
+
+// The parts of this that deal with groups: group_call.cc.
+bool same_group_arguments(const Group& a, const Group& b);
+// Returns the number of arguments appended for `count` requests like this one.
+std::size_t append_group_call(const Call& call, std::int64_t count, Micros expected_now,
+                              std::string* out);
+// Items of the reply to it, when it is no error.
+std::size_t group_reply_size(const Call& call);
+
+// The answer when the store failed.
+void fail_call(const Call& call, Reason reason, Answer* answer);
 
 // Reads the results of a batch one after another, as the requests come.
 class BatchReply {
@@ -97,19 +126,27 @@ class BatchReply {
   // The answer to the next request; *answer must be default. An error of the request is an
   // unavailable decision, and so is a result out of range, from which on the batch is not valid.
   void next(const Call& call, Answer* answer);
+  // The server's clock was not where the calendar windows of the last request were: nothing was done.
+  bool must_go_again() const { return must_go_again_; }
   // Some result said that this server will not do (a replica).
   bool must_leave() const { return must_leave_; }
+  Micros now() const { return now_; }
 
  private:
   bool fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last) const;
   bool take_number(std::int64_t* number);
   bool take_fraction(std::uint32_t n, Fraction* fraction);
+  void next_group(const Call& call, Answer* answer);
+  bool take_asked(Group* group, bool* charged);
+  bool take_changed(Group* group);
+  bool take_seen(const Part& part, Seen* seen);
 
   const Reply& reply_;
   std::size_t at_ = 2;  // behind the array's head and now
   std::int64_t now_ = 0;
   bool valid_ = false;
   bool must_leave_ = false;
+  bool must_go_again_ = false;
 };
 
 }  // namespace saqiya::redis

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/key.h"
+#include "core/random.h"
 
 namespace saqiya::redis {
 Engine::Engine(std::shared_ptr<const Config> config, const QueueOptions& options,
@@ -56,8 +57,15 @@ void Engine::release(HeldLimiter* held) {
   if (--held->open == 0 && held != last_held_) held_.erase(held->limiter);
 }
 
-void Engine::append_key(const Limiter& limiter, std::string_view subject, Call* call) {
-  const Binding& binding = limiter.binding();
+void Engine::release(Call* call) {
+  if (call->group == nullptr) return release(call->held);
+  for (HeldLimiter* const held : call->group->held) release(held);
+  call->group.reset();
+}
+
+void Engine::append_key(const Limiter& limiter, std::size_t rule, std::string_view subject,
+                        Call* call) {
+  const Binding& binding = limiter.binding(rule);
   subject_.assign(binding.key_head);
   append_subject(subject, config_->hash_subjects, config_->secret, &subject_);
   subject_.append(binding.key_tail);
@@ -72,6 +80,47 @@ void Engine::wait_in_line(Call* call) {
   longest_deadline_ = std::max(longest_deadline_, call->deadline);
 }
 
+// Until all of it is there the slot counts as gone.
+Call& Engine::new_call(std::uint64_t user_data, Micros deadline) {
+  Call& call = calls_.push();
+  call.state = Call::State::kGone;
+  call.key_at = keys_.end();
+  call.key_count = 1;
+  call.group.reset();
+  call.internal = false;
+  call.user_data = user_data;
+  call.deadline = deadline;
+  return call;
+}
+
+void Engine::prepare(const Request& request, Call* call) {
+  if (!is_plain(request)) return prepare_group(request, call);
+  prepare_call(request, call);
+  append_key(*request.limiter, 0, request.key, call);
+  call->held = hold(*request.limiter);
+  ++call->held->open;
+}
+
+void Engine::prepare_group(const Request& request, Call* call) {
+  const std::uint64_t lease = needs_lease(request) ? random_number() : 0;
+  call->op = request.op;
+  call->group = std::make_unique<GroupCall>(GroupCall{Group(request, lease), {}, false});
+  const std::span<Part> parts = call->group->group.parts();
+  call->group->held.reserve(parts.size());
+  call->key_count = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (call->group->group.is_leader(i)) {
+      append_key(*parts[i].limiter, parts[i].rule_index, parts[i].key, call);
+      ++call->key_count;
+    }
+    parts[i].key = {};  // it was borrowed
+  }
+  for (const Part& part : parts) {
+    call->group->held.push_back(hold(*part.limiter));
+    ++call->group->held.back()->open;
+  }
+}
+
 SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Micros deadline) {
   if (closed_) return SubmitResult::kClosed;
   // Cancelled requests do not count as open, but their slots are bounded, too.
@@ -80,23 +129,21 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   }
   const Micros now = system_monotonic();
   completions_.reserve(open_ + 1);  // so that completing cannot fail
-  if (request.limiter->policy().unlimited) {
+  if (request.items.empty() && request.limiter->is_unlimited()) {
     completions_.push() = {user_data, unlimited_decision(request.op), {}};
     ++open_;
     return SubmitResult::kOk;
   }
-  // Until all of it is there the slot counts as gone.
-  Call& call = calls_.push();
-  call.state = Call::State::kGone;
-  call.key_at = keys_.end();
-  call.internal = false;
-  call.user_data = user_data;
-  call.deadline = deadline != 0 ? deadline : now + request.limiter->deadline();
-  prepare_call(request, &call);
-  append_key(*request.limiter, request.key, &call);
-  call.held = hold(*request.limiter);
-  ++call.held->open;
+  Call& call = new_call(user_data, deadline != 0 ? deadline : now + deadline_of(request));
+  prepare(request, &call);
   ++open_;
+  if (call.key_count == 0) {  // every item is unlimited
+    Answer answer;
+    call.group->group.finish(false, kEpoch, &answer);
+    complete(&call, answer);
+    retire();
+    return SubmitResult::kOk;
+  }
   wait_in_line(&call);
   if (!can_serve(now)) {
     end(&call, config_->back_off.reason);
@@ -119,6 +166,7 @@ bool Engine::cancel(std::uint64_t user_data) {
     if (call.state == Call::State::kSent) {
       call.state = Call::State::kSwallowed;
       call.want_ticket = true;
+      if (call.group != nullptr) call.group->group.forget_outputs();
       --open_;
       return true;
     }
@@ -126,7 +174,7 @@ bool Engine::cancel(std::uint64_t user_data) {
       call.state = Call::State::kGone;
       --waiting_;
       --open_;
-      release(call.held);
+      release(&call);
       retire();
       return true;
     }
@@ -152,12 +200,12 @@ void Engine::complete(Call* call, const Answer& answer) {
   if (call->state == Call::State::kWaiting) --waiting_;
   call->state = Call::State::kGone;
   if (awaited) tell(*call, answer);
-  release(call->held);
+  release(call);
 }
 
 void Engine::end(Call* call, Reason reason) {
   Answer answer;
-  answer.decision = failed_decision(*call->held->limiter, call->op, call->cost, reason);
+  fail_call(*call, reason, &answer);
   complete(call, answer);
 }
 
@@ -166,22 +214,37 @@ void Engine::give_back(const Call& call, const Ticket& ticket) {
   Request request;
   request.op = Op::kRefund;
   request.limiter = call.held->limiter;
-  request.ticket = ticket;
+  request.tickets = {&ticket, 1};
   const std::uint64_t key_at = call.key_at;
   const std::uint32_t key_size = call.key_size;
   HeldLimiter* const held = call.held;
-  Call& refund = calls_.push();  // `call` may have moved
-  refund.state = Call::State::kGone;
-  refund.key_at = keys_.end();
+  Call& refund = new_call(0, system_monotonic() + held->limiter->deadline());  // `call` may have moved
   prepare_call(request, &refund);
   refund.internal = true;
-  refund.user_data = 0;
-  refund.deadline = system_monotonic() + held->limiter->deadline();
   refund.key_size = key_size;
   keys_.append_copy(key_at, key_size);
   refund.held = held;
   ++held->open;
   wait_in_line(&refund);
+}
+
+// Its parts are the check's leaders, so its keys are the check's.
+void Engine::give_back_group(const Call& call) {
+  auto refund = std::make_unique<GroupCall>(GroupCall{call.group->group.give_back(kEpoch), {}, false});
+  for (const Part& part : refund->group.parts()) refund->held.push_back(hold(*part.limiter));
+  const std::uint64_t key_at = call.key_at;
+  const std::uint32_t key_size = call.key_size;
+  const std::uint32_t key_count = call.key_count;
+  const Micros deadline = system_monotonic() + refund->held.front()->limiter->deadline();
+  Call& back = new_call(0, deadline);  // `call` may have moved
+  keys_.append_copy(key_at, key_size);
+  for (HeldLimiter* const held : refund->held) ++held->open;
+  back.op = Op::kRefund;
+  back.group = std::move(refund);
+  back.key_size = key_size;
+  back.key_count = key_count;
+  back.internal = true;
+  wait_in_line(&back);
 }
 
 // Frees the slots and keys of requests that are gone, from both ends.
@@ -238,9 +301,10 @@ void Engine::expire_sent(Batch* batch, Micros now) {
       batch->deadline = std::min(batch->deadline, call.deadline);
       continue;
     }
-    late.decision = failed_decision(*call.held->limiter, call.op, call.cost, Reason::kTimeout);
+    fail_call(call, Reason::kTimeout, &late);
     tell(call, late);
     call.state = Call::State::kTold;
+    if (call.group != nullptr) call.group->group.forget_outputs();
   }
 }
 

@@ -78,7 +78,11 @@ class Engine {
 
   HeldLimiter* hold(const Limiter& limiter);
   void release(HeldLimiter* held);
-  void append_key(const Limiter& limiter, std::string_view subject, Call* call);
+  void release(Call* call);
+  void append_key(const Limiter& limiter, std::size_t rule, std::string_view subject, Call* call);
+  void prepare(const Request& request, Call* call);
+  void prepare_group(const Request& request, Call* call);
+  Call& new_call(std::uint64_t user_data, Micros deadline);
   void wait_in_line(Call* call);
   // A batch may begin with requests whose slots have been freed.
   std::uint64_t first_of(const Batch& batch) const { return std::max(batch.first, calls_.begin()); }
@@ -86,6 +90,8 @@ class Engine {
   void complete(Call* call, const Answer& answer);
   void end(Call* call, Reason reason);
   void give_back(const Call& call, const Ticket& ticket);
+  void give_back_group(const Call& call);
+  bool go_again(std::uint64_t seq, Micros now);
   void retire();
 
   void connect_if_needed(Micros now);
@@ -137,6 +143,7 @@ class Engine {
   Reason leave_reason_ = Reason::kNone;
   bool good_ = false;  // this connection has answered
   std::uint64_t jitter_;
+  Micros server_ahead_ = 0;  // of this machine's wall clock, when it last answered
 
   std::string subject_;    // scratch
   std::string arguments_;  // scratch

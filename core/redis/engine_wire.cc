@@ -142,15 +142,21 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
   }
   BatchReply results(reply, calls_, first_of(batch), batch.last);
   if (!results.is_valid()) return false;
+  server_ahead_ = results.now() - system_wall();
   sent_.pop_front();
   for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
     Call& call = calls_.at(seq);
     if (!call.is_in_batch()) continue;
     Answer answer;
     results.next(call, &answer);
-    if (call.state == Call::State::kSwallowed && answer.ticket.n != 0) {
+    if (results.must_go_again() && go_again(seq, now)) continue;
+    if (call.state == Call::State::kSwallowed) {
       try {
-        give_back(call, answer.ticket);
+        if (call.group == nullptr) {
+          if (answer.ticket.n != 0) give_back(call, answer.ticket);
+        } else if (call.op == Op::kCheck && answer.decision.outcome == Outcome::kAllowed) {
+          give_back_group(call);
+        }
       } catch (const std::bad_alloc&) {
         // Then the charge stays. The replies behind it must still reach theirs.
       }
@@ -165,6 +171,19 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
     config_->back_off.failures = 0;
   }
   return results.is_valid();
+}
+
+// A request for windows that were not the server's, of which nothing was done, goes once more: now
+// its clock is known.
+bool Engine::go_again(std::uint64_t seq, Micros now) {
+  Call& call = calls_.at(seq);
+  if (call.state != Call::State::kSent || call.group->sent_again || call.deadline <= now) {
+    return false;
+  }
+  call.group->sent_again = true;
+  wait_in_line(&call);
+  next_ = std::min(next_, seq);
+  return true;
 }
 
 void Engine::end_batch(const Batch& batch, Reason reason) {
@@ -232,14 +251,16 @@ void Engine::send_waiting() {
 }
 
 void Engine::send_batch(Batch batch) {
-  Micros now = -1;
-  if (config_->testing) now = config_->clock ? config_->clock->monotonic() : system_monotonic();
+  BatchClock clock;
+  clock.expected = std::clamp<Micros>(system_wall() + server_ahead_, 0, kMaxNow);
+  if (config_->testing) clock.given = config_->clock ? config_->clock->wall() : system_wall();
+  if (config_->testing) clock.expected = clock.given;
   batch.begins_at = connection_.appended();
   std::string* const output = connection_.output();
   const std::size_t before = output->size();
   std::size_t count = 0;
   try {
-    count = append_batch(calls_, first_of(batch), batch.last, keys_, batch.as_eval, now,
+    count = append_batch(calls_, first_of(batch), batch.last, keys_, batch.as_eval, clock,
                          &arguments_, output);
   } catch (const std::bad_alloc&) {
     output->resize(before);

@@ -24,6 +24,7 @@ ErrorClass classify_error(std::string_view text) {
   if (code == "NOAUTH" || code == "WRONGPASS" || code == "DENIED") return leave(Reason::kAuth);
   if (code == "OOM") return {.reason = Reason::kServerMemory};
   if (code == "WRONGTYPE" || code == "SAQIYACORRUPT") return {.reason = Reason::kCorrupt};
+  if (code == "SAQIYARANGE") return {.reason = Reason::kProtocol, .out_of_range = true};
   if (code == "NOPERM") {
     // 7.0: "... to run the 'evalsha' command"; only then is EVAL worth a try.
     return {.reason = Reason::kPermission, .no_evalsha = contains(text, "'evalsha'")};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/fork.h"
+#include "core/group.h"
 
 namespace saqiya::redis {
 namespace {
@@ -108,13 +109,11 @@ void Pool::execute(std::span<const Request> requests, std::span<Answer> answers)
   if (requests.empty()) return;
   Micros start = system_monotonic();
   Micros longest = 0;
-  for (const Request& request : requests) longest = std::max(longest, request.limiter->deadline());
+  for (const Request& request : requests) longest = std::max(longest, deadline_of(request));
   const Borrowed engine(*this, take(start + longest));
   if (!engine) {
     for (std::size_t i = 0; i < answers.size(); ++i) {
-      const Request& request = requests[i];
-      answers[i].decision =
-          failed_decision(*request.limiter, request.op, request.cost, Reason::kBusy);
+      fail_request(requests[i], Reason::kBusy, &answers[i]);
     }
     Counters::add(config_->counters.failures, answers.size());
     return;
@@ -125,7 +124,7 @@ void Pool::execute(std::span<const Request> requests, std::span<Answer> answers)
   while (done < requests.size()) {
     while (submitted < requests.size() &&
            engine->submit(requests[submitted], submitted,
-                          start + requests[submitted].limiter->deadline()) == SubmitResult::kOk) {
+                          start + deadline_of(requests[submitted])) == SubmitResult::kOk) {
       ++submitted;
     }
     engine->process();

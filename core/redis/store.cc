@@ -32,10 +32,10 @@ Pool& RedisStore::pool() {
   return *fresh.release();
 }
 
-Binding RedisStore::bind(const Limiter& limiter) const {
+Binding RedisStore::bind(std::string_view identity) const {
   Binding binding;
   binding.key_head = config_->prefix + "{";
-  binding.key_tail = "}:" + limiter.identity();
+  binding.key_tail.assign("}:").append(identity);
   return binding;
 }
 

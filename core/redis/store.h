@@ -17,7 +17,7 @@ class RedisStore final : public Store {
 
   bool is_local() const override { return false; }
   Micros deadline() const override { return config_->deadline; }
-  Binding bind(const Limiter& limiter) const override;
+  Binding bind(std::string_view identity) const override;
   void execute(const Request& request, Answer* answer) override;
   void execute_many(std::span<const Request> requests, std::span<Answer> answers) override;
   std::unique_ptr<Queue> open_queue(const std::shared_ptr<Store>& self,

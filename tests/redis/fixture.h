@@ -66,12 +66,14 @@ inline Request peek(const Limiter& limiter, std::string_view key, std::int64_t c
   return request;
 }
 
+// Borrows the ticket.
 inline Request refund(const Limiter& limiter, std::string_view key, const Ticket& ticket) {
   Request request = check(limiter, key);
   request.op = Op::kRefund;
-  request.ticket = ticket;
+  request.tickets = {&ticket, 1};
   return request;
 }
+Request refund(const Limiter& limiter, std::string_view key, Ticket&& ticket) = delete;
 
 inline Request reset(const Limiter& limiter, std::string_view key) {
   Request request = check(limiter, key);

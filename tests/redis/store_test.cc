@@ -288,7 +288,7 @@ TEST_F(RedisStoreTest, NoKeyIsWithoutExpiry) {
   Client plain = server_.client();
   for (std::size_t l = 0; l < limiters.size(); ++l) {
     for (const std::string& key : plain.keys()) {
-      if (key.find(limiters[l]->identity()) == std::string::npos) continue;
+      if (key.find(limiters[l]->identities()[0]) == std::string::npos) continue;
       const std::int64_t life = plain.number({"PTTL", key});
       if (life == -2) continue;  // gone meanwhile
       EXPECT_GE(life, 0) << key;
@@ -323,7 +323,7 @@ TEST_F(RedisStoreTest, ForeignValuesAreReportedAndKept) {
         std::string("99999999999999999999"), std::string("5\0", 2), std::string("1 1\0 3", 6),
         std::string("nan"), std::string("inf")}) {
     for (const auto& limiter : {whole, thirds}) {
-      const std::string key = "sq:{u}:" + limiter->identity();
+      const std::string key = "sq:{u}:" + limiter->identities()[0];
       plain({"SET", key, value});
       EXPECT_EQ(reason(check(*limiter, "u")), Reason::kCorrupt) << value;
       EXPECT_EQ(reason(peek(*limiter, "u")), Reason::kCorrupt) << value;
@@ -338,7 +338,7 @@ TEST_F(RedisStoreTest, ForeignValuesAreReportedAndKept) {
     }
   }
   for (const auto& limiter : {whole, thirds}) {
-    const std::string key = "sq:{list}:" + limiter->identity();
+    const std::string key = "sq:{list}:" + limiter->identities()[0];
     plain({"RPUSH", key, "x"});
     EXPECT_EQ(reason(check(*limiter, "list")), Reason::kCorrupt);
     EXPECT_EQ(plain.number({"LLEN", key}), 1);

@@ -52,7 +52,8 @@ class Limited {
   // Marks *ticket spent, as the C API does.
   Decision refund(std::string_view key, Ticket* ticket) const {
     Request r = request(Op::kRefund, key, 0);
-    r.ticket = *ticket;
+    const Ticket given = *ticket;
+    r.tickets = {&given, 1};
     ticket->flags |= Ticket::kSpent;
     return ask(r).decision;
   }

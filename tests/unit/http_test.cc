@@ -138,14 +138,13 @@ TEST_F(HttpTest, UnlimitedHasNoFields) {
   EXPECT_EQ(all(open, unlimited_decision()), "");
   EXPECT_EQ(http::body(open.limiter(), unlimited_decision()), "");
   EXPECT_EQ(open.limiter().http_policy(), "");
-  EXPECT_EQ(open.limiter().http_item(), "");
 }
 
 TEST_F(HttpTest, NamesAreQuoted) {
   const Limited odd(setup_.store, "1/s", "say \"hi\" \\ ;r=9");
   const std::string quoted = R"("say \"hi\" \\ ;r=9")";
   EXPECT_EQ(odd.limiter().http_policy(), quoted + ";q=1;w=1");
-  EXPECT_EQ(odd.limiter().http_item(), quoted + ";r=");
+  EXPECT_EQ(odd.limiter().http_item(0), quoted + ";r=");
   const auto fields = parse_fields(all(odd, odd.check("k")));
   EXPECT_EQ(fields.at("RateLimit"), quoted + ";r=0;t=1");
 }

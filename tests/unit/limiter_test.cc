@@ -28,11 +28,11 @@ TEST(Limiter, NamesArePrintableAscii) {
 
 TEST(Limiter, IsNamedByNameOrByADigestOfItsCanonicalText) {
   const MemorySetup setup;
-  EXPECT_EQ(Limited(setup.store, "5/s", "log in").limiter().identity(), "log in:b");
-  const std::string unnamed = Limited(setup.store, "5/s").limiter().identity();
+  EXPECT_EQ(Limited(setup.store, "5/s", "log in").limiter().identities()[0], "log in:b");
+  const std::string unnamed = Limited(setup.store, "5/s").limiter().identities()[0];
   EXPECT_EQ(unnamed.size(), 8U);
-  EXPECT_EQ(unnamed, Limited(setup.store, "10 per 2 seconds burst 5").limiter().identity());
-  EXPECT_NE(unnamed, Limited(setup.store, "5/s burst 6").limiter().identity());
+  EXPECT_EQ(unnamed, Limited(setup.store, "10 per 2 seconds burst 5").limiter().identities()[0]);
+  EXPECT_NE(unnamed, Limited(setup.store, "5/s burst 6").limiter().identities()[0]);
 }
 
 TEST(Limiter, KeepsItsStoreAlive) {

@@ -274,7 +274,7 @@ TEST_P(StoreConformance, AQueueTakesEveryOperation) {
   EXPECT_EQ(done[0].decision.remaining, 6);
   EXPECT_EQ(done[1].decision.outcome, Outcome::kDenied);
   Request refund = rate.request(Op::kRefund, "copied", 0);
-  refund.ticket = done[0].ticket;
+  refund.tickets = {&done[0].ticket, 1};
   queue->submit(refund, 3);
   queue->submit(rate.request(Op::kCheck, "copied", 8), 4);
   queue->submit(rate.request(Op::kReset, "copied", 0), 5);
@@ -340,7 +340,7 @@ TEST_P(StoreConformance, ARandomTraceGetsTheReferencesAnswers) {  // C26
     }
     sleep(static_cast<Micros>(random() % 120'000) - (random() % 40 == 0 ? 300'000 : 0));
     const Micros now = at_.clock->monotonic();
-    const ReferenceRule rule = as_reference(policy.bucket);
+    const ReferenceRule rule = as_reference(policy.rules[0].bucket);
     const std::string key(1, static_cast<char>('a' + random() % 5));
     Subject& s = subjects[key];
     const auto cost = static_cast<std::int64_t>(random() % 6);

@@ -1,6 +1,7 @@
--- 'g' and 'a': requests of several entries. First every entry's state is read and looked at, then, if
--- all went well, what is to change is written. When a write fails, the writes before it are undone:
--- the old values are put back.
+-- 'g' and 'a': requests of several entries. Under 'g' every entry's state is read and looked at first,
+-- then, if all went well, what is to change is written. Under 'a' one entry after another is read and
+-- written, for they may be of one key. When something fails, the writes before it are undone, the
+-- newest first: the old values are put back.
 --
 -- Defines run_group(op, a, first, count): runs a group whose arguments (those behind op) begin at
 -- argv[a] and whose keys begin at keys[first]. Returns where the next group's arguments begin and the
@@ -87,20 +88,16 @@ local function put(key, value, ahead)
   if type(done) == 'table' and done.err then return done end
 end
 
--- Writes what the entries have to write; all of it or nothing. i: the number of the first one's key.
-local function put_all(entries, i)
-  for j = 1, #entries do
+-- Writes what an entry has to write. Returns the server's error, if there was one.
+local function put_entry(entry, i)
+  if entry.next ~= nil then return put(keys[i], entry.next, entry.ahead) end
+end
+
+-- Undoes the writes of entries n to 1. i: the number of the first one's key.
+local function undo(entries, i, n)
+  for j = n, 1, -1 do
     local entry = entries[j]
-    if entry.next ~= nil then
-      local failed = put(keys[i + j - 1], entry.next, entry.ahead)
-      if failed then
-        for k = j - 1, 1, -1 do
-          entry = entries[k]
-          if entry.next ~= nil then put(keys[i + k - 1], entry.old, entry.ahead_of_old) end
-        end
-        return failed
-      end
-    end
+    if entry.next ~= nil then put(keys[i + j - 1], entry.old, entry.ahead_of_old) end
   end
 end
 
@@ -125,6 +122,7 @@ run_group = function(op, a, first, count)
   for i = first, last, n do
     local before = size
     local all_fit, failed = 1, nil
+    local written = 0  -- the entries up to here have been
     charging = write
     if asks then size = size + 1 end
     for j = 1, n do
@@ -150,9 +148,22 @@ run_group = function(op, a, first, count)
           reply[size] = z
         end
       end
-      if asks and not entry.fits then all_fit, charging = 0, false end
+      if not asks then
+        failed = put_entry(entry, i + j - 1)
+        if failed then break end
+        written = j
+      elseif not entry.fits then
+        all_fit, charging = 0, false
+      end
     end
-    if not failed and (charging or not asks) then failed = put_all(entries, i) end
+    if charging and not failed then
+      for j = 1, n do
+        failed = put_entry(entries[j], i + j - 1)
+        if failed then break end
+        written = j
+      end
+    end
+    if failed then undo(entries, i, written) end
     if failed then
       for k = before + 2, size do reply[k] = nil end
       size = before + 1

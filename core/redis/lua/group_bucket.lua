@@ -56,10 +56,11 @@ return 7, function(entry, v)
       -- Not further ahead than 2^50 us, but not back either when it is.
       local cap, cap_r = now + 1125899906842624, 0
       if q >= cap then cap, cap_r = q, r end
+      local old, old_r = q, r
       q, r = q + add, r + add_r
       if r >= n then q, r = q + 1, r - n end
       if q > cap or (q == cap and r > cap_r) then q, r = cap, cap_r end
-      store(entry, q, r, n)
+      if q ~= old or r ~= old_r then store(entry, q, r, n) end
     end
   else
     -- give = min(inc, ticket - now)

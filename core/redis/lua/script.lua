@@ -3,7 +3,7 @@
 -- is a block of statements that sees the locals of the place where it stands.
 --
 -- KEYS     The keys of the requests, one request after another. A key may come twice and is then
---          decided twice, in order; but the keys of one request of several entries all differ.
+--          decided twice, in order; but the keys of one 'g' of several entries all differ.
 -- ARGV[1]  '' to use the server's clock; under test, "now" in microseconds.
 -- ARGV[2]  and on: groups of consecutive requests that share their arguments. Requests of one token
 --          bucket, one key each:

@@ -130,7 +130,7 @@ if op == 'g' then
       if used == 0 then from = #v + 1 end
       if is_log then
         local t, in_last, upto = now, cost, #v
-        if last >= now then
+        if used > 0 and last >= now then
           t = last
           -- The newest records are of the same instant: the last of them may have room.
           local _, room = at(v, #v - 7, last)
