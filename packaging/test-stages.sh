@@ -45,6 +45,7 @@ stage_python() {
   if step "build the Python module" build_preset dev --target _saqiya; then
     step "stubtest" python -m mypy.stubtest --mypy-config-file pyproject.toml saqiya._saqiya || true
     step "vectors" run_pytest tests/vectors || true
+    step "the Redis script" run_pytest tests/redis/script || true
     step "Python tests" run_pytest tests/python || true
   fi
   unset PYTHONPATH
