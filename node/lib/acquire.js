@@ -1,5 +1,8 @@
 'use strict';
-// Waiting for tokens that were reserved.
+// Waiting until a request is allowed.
+
+const { load } = require('./decision.js');
+const { NO_WAIT, waitMicros } = require('./units.js');
 
 const LONGEST_TIMER = 2 ** 31 - 1; // ms
 
@@ -27,7 +30,7 @@ function sleep(ms, signal) {
 }
 
 // Settles as the promise does, or rejects with the signal's reason if withdraw() succeeds first.
-function unlessAborted(promise, signal, withdraw) {
+function unlessAborted({ promise, withdraw }, signal) {
   return new Promise((resolve, reject) => {
     const abort = () => {
       if (withdraw()) reject(signal.reason);
@@ -37,4 +40,36 @@ function unlessAborted(promise, signal, withdraw) {
   });
 }
 
-module.exports = { sleep, unlessAborted };
+// What a request is made of:
+//   ask(maxWaitUs)           a decision, or a promise of one
+//   pause(attempt, leftUs)   us until the next try, or -1: give up; reads record 0
+//   giveBack(decision)       a promise
+// Resolves to an allowed decision once its delay is over, or to the last refusal. Rejects with the
+// signal's reason.
+async function acquire({ ask, pause, giveBack }, timeout, signal) {
+  let leftUs = waitMicros(timeout, 'timeout');
+  const end = performance.now() + timeout;
+  signal?.throwIfAborted();
+  for (let attempt = 0; ; attempt++) {
+    const decision = await ask(leftUs || NO_WAIT);
+    let wait = decision.delay;
+    if (!decision.allowed) {
+      leftUs = waitMicros(Math.max(end - performance.now(), 0), 'timeout');
+      load(decision);
+      const us = pause(attempt, leftUs);
+      if (us < 0) return decision;
+      wait = us / 1000;
+    }
+    try {
+      signal?.throwIfAborted();
+      if (wait > 0) await sleep(wait, signal);
+    } catch (reason) {
+      // It cannot fail but by a close meanwhile, and then the caller still wants the reason.
+      if (decision.allowed) await giveBack(decision).catch(() => {});
+      throw reason;
+    }
+    if (decision.allowed) return decision;
+  }
+}
+
+module.exports = { acquire, unlessAborted };

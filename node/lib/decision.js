@@ -7,6 +7,7 @@ const record = require('./record.js');
 const { records } = record;
 const OUTCOMES = ['none', 'allowed', 'denied', 'never', 'unavailable'];
 const ALLOWED = 1;
+const DENIED = 2;
 const UNAVAILABLE = 4;
 const reasons = [];
 
@@ -16,12 +17,14 @@ function reasonName(reason) {
 
 let unavailable;
 let load;
-let spendTicket;
+let withParts;
+let useTicket;
+let roomOf;
 
 // Built from a record on the hot path: plain numbers in microseconds, read by getters.
 class Decision {
   #outcome;
-  #reason;
+  #detail; // reason + rule * 2^8 + item * 2^16
   #limit;
   #remaining;
   #retryAfter;
@@ -34,10 +37,14 @@ class Decision {
   #ticketCost;
   #ticketEpochHigh;
   #ticketEpochLow;
+  // Instead of these, where there are several rules or a lease: what each rule says, and its ticket.
+  // { room, first, count, counts }: bytes as node/src/parts.h has them, of which `count` rules from
+  // `first` on belong to this decision; counts: how many of each item, if there are items.
+  #parts;
 
-  constructor(at) {
+  constructor(at, parts) {
     this.#outcome = records[at];
-    this.#reason = records[at + record.REASON];
+    this.#detail = records[at + record.DETAIL];
     this.#limit = records[at + record.LIMIT];
     this.#remaining = records[at + record.REMAINING];
     this.#retryAfter = records[at + record.RETRY_AFTER_US];
@@ -49,6 +56,7 @@ class Decision {
     this.#ticketCost = records[at + record.TICKET_COST];
     this.#ticketEpochHigh = records[at + record.TICKET_EPOCH_HIGH];
     this.#ticketEpochLow = records[at + record.TICKET_EPOCH_LOW];
+    this.#parts = parts;
   }
 
   get allowed() {
@@ -60,7 +68,7 @@ class Decision {
   }
 
   get reason() {
-    return reasonName(this.#reason);
+    return reasonName(this.#detail & 0xff);
   }
 
   get limit() {
@@ -83,13 +91,72 @@ class Decision {
     return this.#delay / 1000;
   }
 
+  get rule() {
+    return (this.#detail >> 8) & 0xff;
+  }
+
+  get item() {
+    return this.#detail >> 16;
+  }
+
+  get rules() {
+    const parts = this.#parts;
+    if (parts === undefined || parts.count === 1) return [this];
+    parts.rules ??= Array.from({ length: parts.count }, (_, i) => this.#part(parts.first + i));
+    return parts.rules.slice();
+  }
+
+  get items() {
+    const parts = this.#parts;
+    if (parts?.counts === undefined || parts.counts.length === 1) return [this];
+    let first = 0;
+    parts.items ??= parts.counts.map((count) => this.#itemAt((first += count) - count, count));
+    return parts.items.slice();
+  }
+
   toJSON() {
     const { allowed, outcome, reason, limit, remaining, retryAfter, resetAfter, delay } = this;
-    return { allowed, outcome, reason, limit, remaining, retryAfter, resetAfter, delay };
+    const { rule, item } = this;
+    return {
+      allowed,
+      outcome,
+      reason,
+      limit,
+      remaining,
+      retryAfter,
+      resetAfter,
+      delay,
+      rule,
+      item,
+    };
   }
 
   [inspect.custom](_depth, options) {
     return `Decision ${inspect(this.toJSON(), options)}`;
+  }
+
+  // What one rule says.
+  #part(first) {
+    const { room } = this.#parts;
+    native.unpack(room, first);
+    return new Decision(0, { room, first, count: 1 });
+  }
+
+  // What an item's rules say together: as that one of them which binds.
+  #itemAt(first, count) {
+    const rules = Array.from({ length: count }, (_, i) => this.#part(first + i));
+    const bound = rules.reduce((one, other) => (other.#binds(one) ? other : one));
+    bound.#delay = Math.max(...rules.map((rule) => rule.#delay));
+    bound.#parts = { room: this.#parts.room, first, count };
+    return bound;
+  }
+
+  // More than another rule of the same item. Numbers go to 2^53, their products need not be exact to
+  // tell which share is shown.
+  #binds(other) {
+    if (this.#outcome !== other.#outcome) return this.#outcome > other.#outcome;
+    if (this.#outcome === DENIED) return this.#retryAfter > other.#retryAfter;
+    return this.#remaining / (this.#limit || 1) < other.#remaining / (other.#limit || 1);
   }
 
   // For this package alone.
@@ -97,14 +164,14 @@ class Decision {
     unavailable = (reason) => {
       records.fill(0, 0, record.STRIDE);
       records[record.OUTCOME] = UNAVAILABLE;
-      records[record.REASON] = reason;
+      records[record.DETAIL] = reason;
       return new Decision(0);
     };
 
-    // Writes the numbers back to record 0, for the addon's HTTP functions.
+    // Writes the numbers back to record 0, for the addon's functions that read it.
     load = (decision) => {
       records[record.OUTCOME] = decision.#outcome;
-      records[record.REASON] = decision.#reason;
+      records[record.DETAIL] = decision.#detail;
       records[record.LIMIT] = decision.#limit;
       records[record.REMAINING] = decision.#remaining;
       records[record.RETRY_AFTER_US] = decision.#retryAfter;
@@ -112,11 +179,17 @@ class Decision {
       records[record.DELAY_US] = decision.#delay;
     };
 
-    // Returns what use(...ticket) returns. The ticket is spent unless use throws.
-    spendTicket = (decision, use) => {
-      if (decision === null || typeof decision !== 'object' || !(#outcome in decision)) {
-        throw new TypeError('refund needs the decision of the check');
-      }
+    withParts = (decision, parts) => {
+      decision.#parts = parts;
+      return decision;
+    };
+
+    // Returns what use(...ticket) returns. The ticket is spent unless use throws; the addon marks
+    // those in parts.
+    useTicket = (decision, spends, use) => {
+      needDecision(decision);
+      const parts = decision.#parts;
+      if (parts !== undefined) return use(parts.room, parts.first, parts.count);
       const result = use(
         decision.#ticketQ,
         decision.#ticketR,
@@ -125,10 +198,33 @@ class Decision {
         decision.#ticketEpochHigh,
         decision.#ticketEpochLow,
       );
-      decision.#ticketN = 0;
+      if (spends) decision.#ticketN = 0;
       return result;
+    };
+
+    // The room of a decision on all of these items; undefined: the request was never made.
+    roomOf = (decision) => {
+      needDecision(decision);
+      const parts = decision.#parts;
+      if (parts === undefined && decision.#outcome === UNAVAILABLE) return undefined;
+      if (parts?.counts === undefined)
+        throw new TypeError('the decision is not one of these items');
+      return parts.room;
+    };
+
+    const needDecision = (decision) => {
+      if (decision === null || typeof decision !== 'object' || !(#outcome in decision)) {
+        throw new TypeError('the decision of the check is needed');
+      }
     };
   }
 }
 
-module.exports = { Decision, unavailable, load, spendTicket };
+// Room for what `count` rules say. Buffer's pool gives it without a call into the allocator.
+function makeRoom(count) {
+  const size = count * native.partSize;
+  const room = Buffer.allocUnsafe(size);
+  return room.byteOffset % 8 === 0 ? room : new Uint8Array(size);
+}
+
+module.exports = { Decision, unavailable, load, withParts, useTicket, roomOf, makeRoom };

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Decision, Key, Limiter, Rule, Store } from './index.js';
+import type { Decision, Key, Limiter, Policy, Store } from './index.js';
 
 declare global {
   namespace Express {
@@ -13,24 +13,36 @@ declare global {
 type Awaitable<T> = T | PromiseLike<T>;
 type Next = (error?: any) => void;
 
-export interface RateLimitOptions<
-  Req extends IncomingMessage = any,
-  Res extends ServerResponse = any,
-> {
-  /** '5/s', '5/s burst 20', a rule as numbers, or a limiter made elsewhere. */
-  limit: string | Rule | Limiter;
+/** By whom, how much and by what a request is limited. */
+export interface Layer<Req extends IncomingMessage = any, Res extends ServerResponse = any> {
+  /**
+   * A policy, a limiter made elsewhere, or a function of the request that gives the policy of its
+   * plan: a text, texts, a limiter, or null for no limit. Limiters are kept for each text. With a
+   * `name` the plans share their state, so that a user who changes plans keeps what was used; without
+   * one each plan counts for itself.
+   */
+  limit:
+    | Policy
+    | Limiter
+    | ((req: Req, res: Res) => Awaitable<string | readonly string[] | Limiter | null>);
   /** Burst, when the limit is text that does not name one. */
   burst?: number | undefined;
   /** Who is limited; default: the peer's address. */
   key?: ((req: Req, res: Res) => Awaitable<Key>) | undefined;
   /** Tokens a request takes; default 1. */
   cost?: number | ((req: Req, res: Res) => Awaitable<number>) | undefined;
+  /** As for Limiter. Layers without a name all show as "default" in the RateLimit fields. */
+  name?: string | undefined;
+}
+
+export interface CommonOptions<
+  Req extends IncomingMessage = any,
+  Res extends ServerResponse = any,
+> {
   /** True lets the request through without a check. */
   skip?: ((req: Req, res: Res) => Awaitable<boolean>) | undefined;
   /** As for Limiter. */
   store?: Store | string | undefined;
-  /** As for Limiter. */
-  name?: string | undefined;
   /** As for Limiter, ms. */
   deadline?: number | undefined;
   /**
@@ -45,9 +57,30 @@ export interface RateLimitOptions<
   handler?: ((req: Req, res: Res, next: Next, decision: Decision) => unknown) | undefined;
 }
 
+export interface OneLimit<Req extends IncomingMessage = any, Res extends ServerResponse = any>
+  extends Layer<Req, Res>, CommonOptions<Req, Res> {
+  limits?: undefined;
+}
+
+/**
+ * Several layers, such as an address and a user, decided together: a request is charged to all of them
+ * or to none. At most 16, all on one store.
+ */
+export interface SeveralLimits<
+  Req extends IncomingMessage = any,
+  Res extends ServerResponse = any,
+> extends CommonOptions<Req, Res> {
+  limits: readonly Layer<Req, Res>[];
+}
+
+export type RateLimitOptions<Req extends IncomingMessage = any, Res extends ServerResponse = any> =
+  OneLimit<Req, Res> | SeveralLimits<Req, Res>;
+
 /**
  * Middleware for Express 4 and 5. Sets req.rateLimit. Calls next once for a request that may go on,
- * or with an error when an option's function fails; a store that fails is answered with 503.
+ * or with an error when an option's function fails; a store that fails is answered with 503. The
+ * RateLimit-Policy field lists every rule that was asked, RateLimit and X-RateLimit tell of the one that
+ * bound. Of several layers, `req.rateLimit.item` counts those that had a limit.
  *
  * @throws {SaqiyaError | TypeError} when the limit or an option is wrong
  */

@@ -1,52 +1,24 @@
 'use strict';
 // Middleware for Express 4 and 5, and for anything that calls (req, res, next) with Node's objects.
 
+const { Group } = require('./group.js');
 const { HttpAnswers } = require('./http.js');
-const { Limiter } = require('./limiter.js');
+const { Layer, checkCost, isPromise, makeLimiter, peerAddress } = require('./layer.js');
+const { Limiter, isLocal } = require('./limiter.js');
 const { checkNames, optionalFunction } = require('./options.js');
+const { Store } = require('./store.js');
 
-const OPTIONS = new Set('limit burst key cost skip store name deadline fields handler'.split(' '));
+const LAYER = 'limit burst key cost name'.split(' ');
+const COMMON = 'skip store deadline fields handler'.split(' ');
+const ONE = new Set([...LAYER, ...COMMON]);
+const SEVERAL = new Set(['limits', ...COMMON]);
+const EACH = new Set(LAYER);
 
-// An IPv4 client of a server that listens on IPv6, too, shows as ::ffff:1.2.3.4. It is 1.2.3.4, as
-// other servers see it.
-function peerAddress(req) {
-  const address = req.socket.remoteAddress ?? '';
-  return address.startsWith('::ffff:') ? address.slice(7) : address;
-}
-
-function checkCost(cost) {
-  if (typeof cost !== 'number') throw new TypeError('cost must be a number or a function');
-  if (!Number.isSafeInteger(cost) || cost < 0) {
-    throw new RangeError('cost must be a whole number from 0 to 2^53 - 1');
-  }
-}
-
-function makeLimiter({ limit, burst, store, name, deadline }) {
-  if (limit instanceof Limiter) {
-    if ([burst, store, name, deadline].some((option) => option !== undefined)) {
-      throw new TypeError('burst, store, name and deadline belong to the limiter that was given');
-    }
-    return limit;
-  }
-  let policy = limit;
-  if (burst !== undefined) {
-    if (typeof limit !== 'string') throw new TypeError('burst goes with a limit given as text');
-    if (!Number.isSafeInteger(burst)) throw new TypeError('burst must be a whole number');
-    policy = `${limit} burst ${burst}`;
-  }
-  return new Limiter(policy, { store, name, deadline });
-}
-
-const isPromise = (value) =>
-  typeof value === 'object' && value !== null && typeof value.then === 'function';
-
-function rateLimit(options) {
-  checkNames(options, OPTIONS, 'rateLimit');
-  const { key = peerAddress, cost = 1, skip, handler, fields } = options;
+// One limiter, known beforehand: the shortest way. decide gives a decision, or a promise of one.
+function decideByOne(options) {
+  const { key = peerAddress, cost = 1, fields } = options;
   if (typeof cost !== 'function') checkCost(cost);
   optionalFunction(key, 'key');
-  optionalFunction(skip, 'skip');
-  optionalFunction(handler, 'handler');
   const limiter = makeLimiter(options);
   const answers = new HttpAnswers(limiter, fields);
   const { isLocal } = limiter.store;
@@ -63,7 +35,6 @@ function rateLimit(options) {
     return (req.rateLimit = decision);
   }
 
-  // A decision, or a promise of one.
   function decide(req, res) {
     const keyValue = key(req, res);
     const costValue = typeof cost === 'function' ? cost(req, res) : cost;
@@ -71,6 +42,67 @@ function rateLimit(options) {
       ? decideLocally(keyValue, costValue, req, res)
       : decideLater(keyValue, costValue, req, res);
   }
+
+  return { decide, refuse: (decision, res) => answers.refuse(decision, res) };
+}
+
+const itemOf = ({ answers, key, cost }) => ({ limiter: answers.limiter, key, cost });
+
+// Layers that are decided together, and limits that depend on the request.
+function decideByLayers(options) {
+  const { limits = [options], skip: _skip, handler: _handler, ...common } = options;
+  if (!Array.isArray(limits) || limits.length === 0) {
+    throw new TypeError('limits must be an array of at least one layer');
+  }
+  const given = limits.find((layer) => layer?.limit instanceof Limiter)?.limit;
+  const store = options.store ?? given?.store ?? new Store();
+  const layers = limits.map((layer) => {
+    if (layer !== options) checkNames(layer, EACH, 'layer');
+    const isGiven = layer.limit instanceof Limiter;
+    const { deadline, fields } = common;
+    return new Layer(isGiven ? { ...layer, fields } : { ...layer, store, deadline, fields });
+  });
+  const refusers = new WeakMap(); // decision => answers of the limiter that bound
+
+  function finish(decision, asked, req, res) {
+    const { answers } = asked[decision.item];
+    const policies = asked.map((one) => one.answers.policy);
+    answers.write(decision, res, policies.filter((policy) => policy !== '').join(', '));
+    if (!decision.allowed) refusers.set(decision, answers);
+    return (req.rateLimit = decision);
+  }
+
+  // undefined: no limit.
+  function decideAsked(all, req, res) {
+    const asked = all.filter((one) => one !== null);
+    if (asked.length === 0) return undefined;
+    const [{ answers, key, cost }] = asked;
+    const group = asked.length > 1 ? new Group(asked.map(itemOf)) : undefined;
+    if (group?.local ?? isLocal(answers.limiter)) {
+      const decision = group?.checkSync() ?? answers.limiter.checkSync(key, cost);
+      return finish(decision, asked, req, res);
+    }
+    const later = group?.check() ?? answers.limiter.check(key, cost);
+    return later.then((decision) => finish(decision, asked, req, res));
+  }
+
+  function decide(req, res) {
+    const asked = layers.map((layer) => layer.ask(req, res));
+    if (!asked.some(isPromise)) return decideAsked(asked, req, res);
+    return Promise.all(asked).then((all) => decideAsked(all, req, res));
+  }
+
+  return { decide, refuse: (decision, res) => refusers.get(decision).refuse(decision, res) };
+}
+
+function rateLimit(options) {
+  const hasLayers = options?.limits !== undefined;
+  checkNames(options, hasLayers ? SEVERAL : ONE, 'rateLimit');
+  const { skip, handler, limit } = options;
+  optionalFunction(skip, 'skip');
+  optionalFunction(handler, 'handler');
+  const byLayers = hasLayers || typeof limit === 'function';
+  const { decide, refuse } = byLayers ? decideByLayers(options) : decideByOne(options);
 
   async function unlessSkipped(skipped, req, res) {
     return (await skipped) ? undefined : decide(req, res);
@@ -83,9 +115,9 @@ function rateLimit(options) {
     return skipped ? undefined : decide(req, res);
   }
 
-  function refuse(decision, req, res, next) {
+  function answerRefusal(decision, req, res, next) {
     try {
-      if (handler === undefined) return answers.refuse(decision, res);
+      if (handler === undefined) return refuse(decision, res);
       const result = handler(req, res, next, decision);
       if (isPromise(result)) result.then(undefined, next);
     } catch (error) {
@@ -95,7 +127,7 @@ function rateLimit(options) {
 
   function finish(decision, req, res, next) {
     if (decision === undefined || decision.allowed) next();
-    else refuse(decision, req, res, next);
+    else answerRefusal(decision, req, res, next);
   }
 
   // next is called once: outside of every try, so that what it throws does not call it again.

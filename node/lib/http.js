@@ -4,7 +4,7 @@
 
 const record = require('./record.js');
 const { Decision, load } = require('./decision.js');
-const { limiterNative } = require('./limiter.js');
+const { isPlain, limiterNative } = require('./limiter.js');
 
 const { records } = record;
 const LEGACY = 1;
@@ -16,32 +16,44 @@ class HttpAnswers {
   #legacy;
   #draft;
   #policy;
-  #item;
+  #items; // of each rule
+  #plain; // the limiter's checks come with the HTTP numbers
+  limiter;
 
   constructor(limiter, fields = 'all') {
     if (!Object.hasOwn(FIELDS, fields)) {
       throw new TypeError("fields must be 'all', 'legacy', 'draft' or 'none'");
     }
+    this.limiter = limiter;
     this.#native = limiterNative(limiter);
     this.#legacy = (FIELDS[fields] & LEGACY) !== 0;
     this.#draft = (FIELDS[fields] & DRAFT) !== 0;
     this.#policy = this.#native.httpPolicy;
-    this.#item = this.#native.httpItem;
+    this.#items = this.#native.httpItems;
+    this.#plain = isPlain(limiter);
+  }
+
+  // The value of RateLimit-Policy, '' when unlimited.
+  get policy() {
+    return this.#policy;
   }
 
   // Decides in this process and writes the fields.
   check(key, cost, res) {
+    if (!this.#plain) return this.write(this.limiter.checkSync(key, cost), res);
     this.#native.checkHttp(key, cost);
     const decision = new Decision(0);
-    this.#writeFields(decision, res);
+    this.#writeFields(decision, res, this.#policy);
     return decision;
   }
 
-  // Writes the fields of a decision that was made elsewhere.
-  write(decision, res) {
+  // Writes the fields of a decision that was made elsewhere, by this limiter's rule. policy: of all
+  // limiters that were asked.
+  write(decision, res, policy = this.#policy) {
     load(decision);
     this.#native.http();
-    this.#writeFields(decision, res);
+    this.#writeFields(decision, res, policy);
+    return decision;
   }
 
   // Ends the response of a request that may not go on.
@@ -56,7 +68,7 @@ class HttpAnswers {
   }
 
   // The record is read at once: setHeader may be someone's code, which may make checks.
-  #writeFields(decision, res) {
+  #writeFields(decision, res, policy) {
     const reset = records[record.HTTP_RESET];
     const retryAfter = records[record.HTTP_RETRY_AFTER];
     const t = records[record.HTTP_T];
@@ -73,9 +85,9 @@ class HttpAnswers {
         setHeader.call(res, 'x-ratelimit-reset', `${reset}`);
       }
       if (this.#draft) {
-        const item = this.#item + remaining;
+        const item = this.#items[decision.rule] + remaining;
         setHeader.call(res, 'ratelimit', t >= 0 ? `${item};t=${t}` : item);
-        setHeader.call(res, 'ratelimit-policy', this.#policy);
+        setHeader.call(res, 'ratelimit-policy', policy);
       }
     } catch (error) {
       if (!res.headersSent) throw error;

@@ -1,4 +1,5 @@
 // Types of saqiya. All times are numbers of milliseconds; a microsecond is 0.001.
+/// <reference lib="esnext.disposable" />
 
 /** The name of a decision's outcome. */
 export type Outcome = 'allowed' | 'denied' | 'never' | 'unavailable';
@@ -29,19 +30,94 @@ export type ErrorCode =
   | 'invalid'
   | 'closed'
   | 'not_local'
+  | 'refused'
+  | 'lease_lost'
   | 'no_memory'
   | 'system'
   | 'internal';
 
-/** `tokens` more every `period` milliseconds, `capacity` at the most. */
-export interface Rule {
-  /** A whole number, 0 to 2^53 - 1. 0 refuses everything. */
+/**
+ * `tokens` more every `period`, `capacity` at the most. With a `queue` of K, K more may wait for their
+ * turn: they are allowed with a `delay`. Capacity 1 with a queue is a leaky bucket: a steady flow.
+ *
+ * After division of `tokens` and `period` by their greatest common divisor, tokens are below 2^32 and
+ * filling the bucket (and waiting in its queue) takes at most 2^50 us, 35.7 years.
+ */
+export interface TokenBucketRule {
+  algorithm?: 'token-bucket' | undefined;
+  /** 0 to 2^53 - 1. 0 refuses everything. */
   capacity: number;
-  /** A whole number, at least 1. */
+  /** At least 1. */
   tokens: number;
-  /** Milliseconds; a whole number of microseconds. */
+  /** ms, in whole microseconds, up to 2^50 us. */
+  period: number;
+  queue?: number | undefined;
+}
+
+/** `limit` in each window of `period`, aligned to 1970. Twice that may pass around an edge. */
+export interface FixedWindowRule {
+  algorithm: 'fixed-window';
+  /** 0 to 2^53 - 1. */
+  limit: number;
+  /** ms, in whole microseconds, up to 2^50 us. */
   period: number;
 }
+
+/** Two counters, the previous window's weighted by its overlap: less than twice `limit` in any period. */
+export interface SlidingWindowRule {
+  algorithm: 'sliding-window';
+  /** 0 to 2^32 - 1. */
+  limit: number;
+  /** ms, in whole microseconds, up to 2^50 us. */
+  period: number;
+}
+
+/** Exactly `limit` in every period; remembers every charge. */
+export interface SlidingLogRule {
+  algorithm: 'sliding-log';
+  /** 0 to 2^32 - 1. */
+  limit: number;
+  /** ms, in whole microseconds, up to 2^47 us (4.4 years). */
+  period: number;
+}
+
+/** `limit` in each day, week (from Monday), month or year of a time zone. */
+export interface CalendarRule {
+  algorithm: 'calendar';
+  /** 0 to 2^53 - 1. */
+  limit: number;
+  unit: 'day' | 'week' | 'month' | 'year';
+  /** An IANA name that the machine knows, such as 'Africa/Cairo'. Default 'UTC'. */
+  zone?: string | undefined;
+  /** Months begin on this day, 1 to 31, or on their last. Default 1. */
+  anchorDay?: number | undefined;
+}
+
+/** `limit` at once. Each holds a lease, which ends by itself after `ttl`. */
+export interface ConcurrencyRule {
+  algorithm: 'concurrency';
+  /** 0 to 65,535. */
+  limit: number;
+  /** ms, in whole microseconds, up to 2^47 us. */
+  ttl: number;
+}
+
+/** One rule as numbers; all are whole. A wrong type is a TypeError, out of range a SaqiyaError. */
+export type Rule =
+  | TokenBucketRule
+  | FixedWindowRule
+  | SlidingWindowRule
+  | SlidingLogRule
+  | CalendarRule
+  | ConcurrencyRule;
+
+/**
+ * '5/s burst 20', '100/minute', 'leaky-bucket: 10/s queue 50', 'fixed-window: 100/min',
+ * 'sliding-window: 1000/hour', 'sliding-log: 5/15min', 'calendar: 10000/month tz Africa/Cairo',
+ * 'concurrency: 20 ttl 30s', '5/s burst 20; 1000/day', 'unlimited'; a rule as numbers; or up to 8 of
+ * them, which are decided together.
+ */
+export type Policy = string | Rule | readonly (string | Rule)[];
 
 /** A key: a well-formed string, taken as UTF-8, or bytes. At most 65,536 bytes. */
 export type Key = string | Uint8Array;
@@ -52,22 +128,36 @@ export class Decision {
   /** True when the outcome is 'allowed'. */
   readonly allowed: boolean;
   /**
-   * allowed: charged, go on. denied: not charged, passes after `retryAfter`. never: the cost is above
-   * the capacity. unavailable: the store failed, see `reason`.
+   * allowed: charged, go on (after `delay`). denied: not charged, passes after `retryAfter`. never: the
+   * cost is above the limit. unavailable: the store failed, see `reason`.
    */
   readonly outcome: Outcome;
   /** Null unless the outcome is 'unavailable'. */
   readonly reason: Reason | null;
-  /** The capacity; 2^53 - 1 when unlimited. */
+  /** What the rule that bound allows at the most; 2^53 - 1 when unlimited. */
   readonly limit: number;
-  /** Tokens left afterwards, rounded down. */
+  /** What is left of it afterwards, rounded down. */
   readonly remaining: number;
   /** ms. The first moment at which this cost passes if nobody else comes; Infinity: never. */
   readonly retryAfter: number;
-  /** ms until the bucket is full again if left alone. */
+  /** ms until all of it is there again if left alone. */
   readonly resetAfter: number;
   /** ms to wait before going on; `acquire` has waited already. */
   readonly delay: number;
+  /**
+   * Index of the rule that bound. Refused: of those that refused, the one with the longest wait;
+   * allowed: the one with the least remaining share.
+   */
+  readonly rule: number;
+  /** checkAll: index of the item whose rule that is. */
+  readonly item: number;
+  /** What each rule alone says (of each item in turn), charged when all allowed; [itself] of one. */
+  readonly rules: Decision[];
+  /**
+   * checkAll: what each item says. Its charge can be refunded, settled, renewed or released alone, by
+   * its limiter. [itself] of other decisions.
+   */
+  readonly items: Decision[];
   /** The properties as a plain object. */
   toJSON(): {
     allowed: boolean;
@@ -78,6 +168,8 @@ export class Decision {
     retryAfter: number;
     resetAfter: number;
     delay: number;
+    rule: number;
+    item: number;
   };
 }
 
@@ -92,6 +184,8 @@ export class SaqiyaError extends Error {
   readonly code: ErrorCode;
   /** Offset in bytes in the policy or URL, where the reader stopped. */
   readonly position?: number;
+  /** Code 'refused': the decision that did. */
+  readonly decision?: Decision;
 }
 
 /** A clock that moves only when told to, for tests and simulation. Range: 0 to 2^52 microseconds. */
@@ -104,7 +198,7 @@ export class ManualClock {
   wall(): number;
   /** Sets both readings; going back is allowed. Rounded to the nearest microsecond. */
   set(ms: number): void;
-  /** Sets the wall reading alone. Token buckets in the process do not look at it. */
+  /** Sets the wall reading alone. In the process only windows and calendars look at it. */
   setWall(ms: number): void;
   /** Moves both readings; may be negative. */
   advance(ms: number): void;
@@ -187,8 +281,36 @@ export interface ReserveOptions {
 }
 
 export interface AcquireOptions extends ReserveOptions {
-  /** Ends the wait; what was reserved is given back. */
+  /** Ends the wait; what was reserved or charged is given back. */
   signal?: AbortSignal | undefined;
+}
+
+export interface HoldOptions extends AcquireOptions {
+  /** Renew the lease in time for as long as it is held. Default true. */
+  renew?: boolean | undefined;
+}
+
+/** A lease that `Limiter.hold` acquired. With `await using` it is released at the end of the block. */
+export class Lease {
+  private constructor();
+  /** Of the check that gave it. */
+  readonly decision: Decision;
+  /** Aborted when a renewal finds that the lease has ended: its slot may be another's. */
+  readonly signal: AbortSignal;
+  /** Lives for its whole time from now on. 'denied': it has ended. */
+  renew(): Promise<Decision>;
+  /** Once; later calls give the same answer. */
+  release(): Promise<Decision>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** One of several requests that are decided together. */
+export interface Item {
+  /** All of one store. */
+  limiter: Limiter;
+  key: Key;
+  /** Default 1. */
+  cost?: number | undefined;
 }
 
 /**
@@ -200,42 +322,73 @@ export interface AcquireOptions extends ReserveOptions {
  */
 export class Limiter {
   /**
-   * @param policy '5/s burst 20', '100/minute', 'unlimited', or a rule as numbers.
    * @throws {SaqiyaError} 'bad_policy' (with `position`), 'bad_url', 'invalid'
    */
-  constructor(policy: string | Rule, options?: LimiterOptions);
+  constructor(policy: Policy, options?: LimiterOptions);
   /** The policy's canonical text. */
   readonly policy: string;
+  /** Its rules as numbers. Of an unlimited policy: one, with the algorithm 'unlimited'. */
+  readonly rules: (Rule | { algorithm: 'unlimited' })[];
   /** The name given, or ''. */
   readonly name: string;
   readonly store: Store;
-  /** Asks for `cost` tokens (default 1). Already resolved when the store is in this process. */
+  /** Asks for `cost` (default 1); charges every rule or none. Already resolved when the store is in this process. */
   check(key: Key, cost?: number): Promise<Decision>;
   checkSync(key: Key, cost?: number): Decision;
   /** What check would say, charging nothing; `remaining` and `resetAfter` are the untouched state's. */
   peek(key: Key, cost?: number): Promise<Decision>;
   peekSync(key: Key, cost?: number): Decision;
   /**
-   * Gives back what the decision took, once, and as far as it has not been refilled meanwhile.
-   * Outcome 'allowed': something was given back; 'denied': there was nothing left to give.
+   * Gives back what the decision took, once, and as far as it still counts. Outcome 'allowed':
+   * something was given back; 'denied': there was nothing left to give.
    */
   refund(key: Key, decision: Decision): Promise<Decision>;
   refundSync(key: Key, decision: Decision): Decision;
+  /**
+   * Makes the charge what it turned out to be: check an estimate first, settle the true cost when it is
+   * known. Less is given back as by refund; more is charged whatever the limit says, so that later
+   * requests wait for it. Spends the decision, as refund does.
+   */
+  settle(key: Key, decision: Decision, cost: number): Promise<Decision>;
+  settleSync(key: Key, decision: Decision, cost: number): Decision;
+  /** Concurrency: the lease lives for its whole time from now on. 'denied': it has ended. */
+  renew(key: Key, decision: Decision): Promise<Decision>;
+  renewSync(key: Key, decision: Decision): Decision;
+  /**
+   * Concurrency: gives the slot back. Unlike refund, what other rules of the policy charged stays
+   * charged. 'denied': the lease had ended, or was released before.
+   */
+  release(key: Key, decision: Decision): Promise<Decision>;
+  releaseSync(key: Key, decision: Decision): Decision;
+  /**
+   * Acquires a lease, runs `fn` while it is held and renewed, and releases it afterwards; gives what
+   * `fn` gives. The policy must have a concurrency rule.
+   *
+   * @throws {SaqiyaError} 'refused' (with `decision`) when it is not acquired in time; `fn` is not run
+   */
+  hold<T>(key: Key, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
+  hold<T>(key: Key, options: HoldOptions, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
+  /** Without `fn`: the lease, to be released by the caller. */
+  hold(key: Key, options?: HoldOptions): Promise<Lease>;
   /** Forgets the key. */
   reset(key: Key): Promise<Decision>;
   resetSync(key: Key): Decision;
   /** Checks each key on its own, in order; on Redis they travel together. */
   checkMany(keys: readonly Key[], cost?: number): Promise<Decision[]>;
+  checkManySync(keys: readonly Key[], cost?: number): Decision[];
   /**
    * As check, and willing to wait: 'allowed' when the tokens will be there within `timeout`. They are
-   * reserved, first come first served; the caller waits `delay` ms before going on.
+   * reserved, first come first served; the caller waits `delay` ms before going on. Only token buckets
+   * can be reserved: with any other rule in the policy this is check.
    */
   reserve(key: Key, options?: ReserveOptions): Promise<Decision>;
   reserveSync(key: Key, options?: ReserveOptions): Decision;
   /**
-   * Reserves the tokens and resolves when they are there, never earlier. Resolves at once when they
-   * will not be there within `timeout` ('denied'), when the cost is above the capacity ('never'), or
-   * when the store fails. Rejects with the signal's reason. Waits real time, also under a ManualClock.
+   * As check, and waits up to `timeout` until the request is allowed and its delay is over. Where every
+   * rule is a token bucket the tokens are reserved: fair, one call to the store. Else it sleeps until
+   * the moment at which the request would pass, and tries again. Resolves at once to what will not pass
+   * within `timeout` ('denied') or ever ('never'), and when the store fails. Rejects with the signal's
+   * reason. Timeout 0: one try, without waiting. Waits real time, also under a ManualClock.
    */
   acquire(key: Key, options?: AcquireOptions): Promise<Decision>;
   /**
@@ -244,6 +397,36 @@ export class Limiter {
    */
   close(): Promise<void>;
 }
+
+/**
+ * Decides 1 to 16 requests together, in one call to the store: all are charged, or none is. The decision
+ * tells the rule that bound (`item`, `rule`); `retryAfter` is the longest of those that refuse. Items of
+ * one limiter and key are added up.
+ *
+ * @throws {TypeError} when the limiters are not of one store
+ */
+export function checkAll(items: readonly Item[]): Promise<Decision>;
+export function checkAllSync(items: readonly Item[]): Decision;
+/** What checkAll would say, charging nothing. */
+export function peekAll(items: readonly Item[]): Promise<Decision>;
+export function peekAllSync(items: readonly Item[]): Decision;
+/** As checkAll, and willing to wait: see {@link Limiter.reserve}. */
+export function reserveAll(
+  items: readonly Item[],
+  options?: { timeout?: number | undefined },
+): Promise<Decision>;
+export function reserveAllSync(
+  items: readonly Item[],
+  options?: { timeout?: number | undefined },
+): Decision;
+/** As checkAll, and waits: see {@link Limiter.acquire}. */
+export function acquireAll(
+  items: readonly Item[],
+  options?: { timeout?: number | undefined; signal?: AbortSignal | undefined },
+): Promise<Decision>;
+/** Gives back what checkAll took, once, of the same items in the same order. */
+export function refundAll(items: readonly Item[], decision: Decision): Promise<Decision>;
+export function refundAllSync(items: readonly Item[], decision: Decision): Decision;
 
 /** The version of the native library. */
 export const version: string;

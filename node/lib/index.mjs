@@ -1,4 +1,6 @@
 import saqiya from './index.js';
 
-export const { Limiter, Store, ManualClock, Decision, SaqiyaError, version } = saqiya;
+export const { Limiter, Store, ManualClock, Decision, Lease, SaqiyaError, version } = saqiya;
+export const { checkAll, peekAll, reserveAll, acquireAll, refundAll } = saqiya;
+export const { checkAllSync, peekAllSync, reserveAllSync, refundAllSync } = saqiya;
 export default saqiya;

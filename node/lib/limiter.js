@@ -1,46 +1,46 @@
 'use strict';
 
 const native = require('./native.js');
-const { sleep, unlessAborted } = require('./acquire.js');
-const { Decision, spendTicket } = require('./decision.js');
+const { acquire, unlessAborted } = require('./acquire.js');
+const { Decision, makeRoom, useTicket } = require('./decision.js');
 const { SaqiyaError, closed } = require('./errors.js');
+const { Lease, refused } = require('./lease.js');
 const { checkNames, optionalText } = require('./options.js');
+const { policyArgument, ruleOf } = require('./policy.js');
 const { openStore, storeHandle, storeQueue } = require('./store.js');
-const { deadlineMicros, exactMicros, waitMicros } = require('./units.js');
+const { NO_WAIT, deadlineMicros, waitMicros } = require('./units.js');
 
 const OPTIONS = new Set(['store', 'name', 'deadline']);
 const RESERVE_OPTIONS = new Set(['cost', 'timeout']);
 const ACQUIRE_OPTIONS = new Set(['cost', 'timeout', 'signal']);
+const HOLD_OPTIONS = new Set(['cost', 'timeout', 'signal', 'renew']);
 const OP_CHECK = 1;
 const OP_PEEK = 2;
+const OP_REFUND = 3;
 const OP_RESET = 4;
+const OP_SETTLE = 5;
+const OP_RENEW = 6;
+const OP_RELEASE = 16; // the addon's: a refund of leases alone
 const MANY_AT_ONCE = 4096;
-
-function policyArgument(policy) {
-  if (typeof policy === 'string') return policy;
-  if (policy === null || typeof policy !== 'object') {
-    throw new TypeError('a policy must be a string or { capacity, tokens, period }');
-  }
-  checkNames(policy, new Set(['capacity', 'tokens', 'period']), 'policy');
-  const { capacity, tokens, period } = policy;
-  for (const [name, value] of Object.entries({ capacity, tokens, period })) {
-    if (typeof value !== 'number') throw new TypeError(`${name} must be a number`);
-  }
-  if (!Number.isSafeInteger(capacity)) throw new RangeError('capacity must be a whole number');
-  if (!Number.isSafeInteger(tokens)) throw new RangeError('tokens must be a whole number');
-  return [capacity, tokens, exactMicros(period, 'period')];
-}
 
 function notLocal() {
   throw new SaqiyaError('not_local', 'the store is not in this process: use the asynchronous call');
 }
 
+function needArray(keys) {
+  if (!Array.isArray(keys)) throw new TypeError('keys must be an array');
+}
+
 let limiterNative;
+let isLocal;
+let isPlain;
 
 class Limiter {
   #native;
   #local; // decisions are made in this process: the store is here, or none is needed
   #check; // the addon's function for this limiter; throws unless #local
+  #parts; // how many rules, when decisions need room of their own: several, or leases; else 0
+  #rules;
   #store;
   #release;
   #closing;
@@ -57,7 +57,11 @@ class Limiter {
       release();
       throw error;
     }
-    this.#local = store.isLocal || this.#native.text === 'unlimited';
+    this.#rules = this.#native.rules.map(ruleOf);
+    const [{ algorithm }] = this.#rules;
+    const count = this.#rules.length;
+    this.#parts = count > 1 || algorithm === 'concurrency' ? count : 0;
+    this.#local = store.isLocal || algorithm === 'unlimited';
     this.#check = this.#local ? this.#native.check : notLocal;
     this.#store = store;
     this.#release = release;
@@ -65,6 +69,10 @@ class Limiter {
 
   get policy() {
     return this.#native.text;
+  }
+
+  get rules() {
+    return this.#rules.map((rule) => ({ ...rule }));
   }
 
   get name() {
@@ -76,6 +84,7 @@ class Limiter {
   }
 
   checkSync(key, cost) {
+    if (this.#parts !== 0) return this.#askParts(OP_CHECK, key, cost, 0);
     if (cost === undefined) this.#check(key);
     else this.#check(key, cost);
     return new Decision(0);
@@ -91,27 +100,46 @@ class Limiter {
   }
 
   peekSync(key, cost = 1) {
+    if (this.#parts !== 0) return this.#askParts(OP_PEEK, key, cost, 0);
     this.#needLocal();
     this.#native.peek(key, cost);
     return new Decision(0);
   }
 
   async peek(key, cost = 1) {
-    if (this.#local) return this.peekSync(key, cost);
-    return this.#submit(OP_PEEK, key, cost);
+    return this.#local ? this.peekSync(key, cost) : this.#submit(OP_PEEK, key, cost);
   }
 
   refundSync(key, decision) {
-    this.#needLocal();
-    spendTicket(decision, (...ticket) => this.#native.refund(key, ...ticket));
-    return new Decision(0);
+    return this.#changeSync(OP_REFUND, key, decision);
   }
 
   async refund(key, decision) {
-    if (this.#local) return this.refundSync(key, decision);
-    const queue = storeQueue(this.#store);
-    const { handle } = this.#native;
-    return spendTicket(decision, (...ticket) => queue.refund(handle, key, ticket));
+    return this.#change(OP_REFUND, key, decision);
+  }
+
+  settleSync(key, decision, cost) {
+    return this.#changeSync(OP_SETTLE, key, decision, cost);
+  }
+
+  async settle(key, decision, cost) {
+    return this.#change(OP_SETTLE, key, decision, cost);
+  }
+
+  renewSync(key, decision) {
+    return this.#changeSync(OP_RENEW, key, decision);
+  }
+
+  async renew(key, decision) {
+    return this.#change(OP_RENEW, key, decision);
+  }
+
+  releaseSync(key, decision) {
+    return this.#changeSync(OP_RELEASE, key, decision);
+  }
+
+  async release(key, decision) {
+    return this.#change(OP_RELEASE, key, decision);
   }
 
   resetSync(key) {
@@ -121,12 +149,16 @@ class Limiter {
   }
 
   async reset(key) {
-    if (this.#local) return this.resetSync(key);
-    return this.#submit(OP_RESET, key);
+    return this.#local ? this.resetSync(key) : this.#submit(OP_RESET, key);
+  }
+
+  checkManySync(keys, cost = 1) {
+    needArray(keys);
+    return keys.map((key) => this.checkSync(key, cost));
   }
 
   async checkMany(keys, cost = 1) {
-    if (!Array.isArray(keys)) throw new TypeError('keys must be an array');
+    needArray(keys);
     const decisions = [];
     for (let from = 0; from < keys.length; from += MANY_AT_ONCE) {
       const some = keys.slice(from, from + MANY_AT_ONCE);
@@ -139,47 +171,35 @@ class Limiter {
     checkNames(options, RESERVE_OPTIONS, 'reserve');
     const { cost = 1, timeout = Infinity } = options;
     this.#needLocal();
-    this.#native.checkWait(key, cost, waitMicros(timeout, 'timeout'));
-    return new Decision(0);
+    return this.#reserveSync(key, cost, waitMicros(timeout, 'timeout') || NO_WAIT);
   }
 
   async reserve(key, options = {}) {
     checkNames(options, RESERVE_OPTIONS, 'reserve');
     const { cost = 1, timeout = Infinity } = options;
-    return this.#reserve(key, cost, waitMicros(timeout, 'timeout'));
+    return this.#reserve(key, cost, waitMicros(timeout, 'timeout') || NO_WAIT);
   }
 
   async acquire(key, options = {}) {
     checkNames(options, ACQUIRE_OPTIONS, 'acquire');
-    const { cost = 1, timeout = Infinity, signal } = options;
-    const maxWaitUs = waitMicros(timeout, 'timeout');
-    signal?.throwIfAborted();
-    const decision = await this.#reserve(key, cost, maxWaitUs, signal);
+    return this.#acquire(key, options);
+  }
+
+  async hold(key, ...rest) {
+    const fn = typeof rest.at(-1) === 'function' ? rest.pop() : undefined;
+    const [options = {}] = rest;
+    checkNames(options, HOLD_OPTIONS, 'hold');
+    const leased = this.#rules.find(({ algorithm }) => algorithm === 'concurrency');
+    if (leased === undefined) throw new TypeError('hold needs a policy with a concurrency rule');
+    const decision = await this.#acquire(key, options);
+    if (!decision.allowed) throw refused(decision);
+    const lease = new Lease(this, key, decision, leased.ttl, options.renew !== false);
+    if (fn === undefined) return lease;
     try {
-      signal?.throwIfAborted();
-      if (decision.delay > 0) await sleep(decision.delay, signal);
-    } catch (reason) {
-      // It cannot fail but by a close meanwhile, and then the caller still wants the reason.
-      await this.refund(key, decision).catch(() => {});
-      throw reason;
+      return await fn(lease);
+    } finally {
+      await lease.release();
     }
-    return decision;
-  }
-
-  #submit(op, key, cost = 1, maxWaitUs = 0) {
-    return storeQueue(this.#store).submit(this.#native.handle, op, key, cost, maxWaitUs);
-  }
-
-  #reserve(key, cost, maxWaitUs, signal) {
-    if (this.#local) {
-      this.#native.checkWait(key, cost, maxWaitUs);
-      return new Decision(0);
-    }
-    if (signal === undefined) return this.#submit(OP_CHECK, key, cost, maxWaitUs);
-    const { promise, withdraw } = storeQueue(this.#store).submitCancellable(
-      ...[this.#native.handle, OP_CHECK, key, cost, maxWaitUs],
-    );
-    return unlessAborted(promise, signal, withdraw);
   }
 
   close() {
@@ -190,15 +210,76 @@ class Limiter {
     return this.#closing;
   }
 
+  // A decision of several rules, on a store in this process.
+  #askParts(op, key, cost = 1, maxWaitUs) {
+    this.#needLocal();
+    const parts = this.#newParts();
+    this.#native.askParts(op, key, cost, maxWaitUs, parts.room);
+    return new Decision(0, parts);
+  }
+
+  #newParts() {
+    const count = this.#parts;
+    return { room: makeRoom(count), first: 0, count, counts: undefined };
+  }
+
+  #submit(op, key, cost = 1, maxWaitUs = 0) {
+    const queue = storeQueue(this.#store);
+    const { handle } = this.#native;
+    if (this.#parts === 0 || op === OP_RESET) return queue.submit(handle, op, key, cost, maxWaitUs);
+    return queue.submitParts(handle, op, key, cost, maxWaitUs, this.#newParts());
+  }
+
+  #changeSync(op, key, decision, cost = 0) {
+    this.#needLocal();
+    useTicket(decision, op !== OP_RENEW, (...ticket) =>
+      this.#native.change(op, key, cost, ...ticket),
+    );
+    return new Decision(0);
+  }
+
+  #change(op, key, decision, cost = 0) {
+    if (this.#local) return this.#changeSync(op, key, decision, cost);
+    const queue = storeQueue(this.#store);
+    return useTicket(decision, op !== OP_RENEW, (...ticket) =>
+      queue.change(this.#native.handle, op, key, cost, ticket),
+    );
+  }
+
+  #reserveSync(key, cost, maxWaitUs) {
+    if (this.#parts !== 0) return this.#askParts(OP_CHECK, key, cost, maxWaitUs);
+    this.#native.checkWait(key, cost, maxWaitUs);
+    return new Decision(0);
+  }
+
+  #reserve(key, cost, maxWaitUs, signal) {
+    if (this.#local) return this.#reserveSync(key, cost, maxWaitUs);
+    const submit = () => this.#submit(OP_CHECK, key, cost, maxWaitUs);
+    if (signal === undefined) return submit();
+    return unlessAborted(storeQueue(this.#store).cancellable(submit), signal);
+  }
+
+  #acquire(key, { cost = 1, timeout = Infinity, signal }) {
+    const request = {
+      ask: (maxWaitUs) => this.#reserve(key, cost, maxWaitUs, signal),
+      pause: (attempt, leftUs) => this.#native.pause(attempt, leftUs),
+      giveBack: (decision) => this.refund(key, decision),
+    };
+    return acquire(request, timeout, signal);
+  }
+
   #needLocal() {
     if (this.#closing !== undefined) throw closed('limiter');
     if (!this.#local) notLocal();
   }
 
-  // For this package alone: the addon's object, on which HTTP answers are built.
+  // For this package alone: the addon's object, on which HTTP answers are built, and what several
+  // limiters that are asked at once need of each.
   static {
     limiterNative = (limiter) => limiter.#native;
+    isLocal = (limiter) => limiter.#local;
+    isPlain = (limiter) => limiter.#parts === 0;
   }
 }
 
-module.exports = { Limiter, limiterNative };
+module.exports = { Limiter, limiterNative, isLocal, isPlain };

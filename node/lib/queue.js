@@ -4,7 +4,7 @@
 
 const native = require('./native.js');
 const record = require('./record.js');
-const { Decision, unavailable } = require('./decision.js');
+const { Decision, unavailable, withParts } = require('./decision.js');
 
 const { records } = record;
 // Taken now, so that a test's fake timers cannot stop the traffic.
@@ -37,20 +37,37 @@ class Queue {
     return this.#pending(slot, result);
   }
 
-  refund(limiterHandle, key, ticket) {
+  // The same for a limiter of several rules. The room in parts is written to until the completion, so
+  // the slot keeps it.
+  submitParts(limiterHandle, op, key, cost, maxWaitUs, parts) {
     const slot = this.#nextSlot();
-    const result = this.#native.refund(limiterHandle, slot, key, ...ticket);
+    const { room } = parts;
+    const result = this.#native.submit(limiterHandle, op, slot, key, cost, maxWaitUs, room);
+    return this.#pending(slot, result, parts);
+  }
+
+  // Check or peek (with parts), or refund (of the room's tickets), of several limiters.
+  submitItems(op, maxWaitUs, items, parts, room = parts.room) {
+    const slot = this.#nextSlot();
+    const result = this.#native.submitItems(op, slot, maxWaitUs, room, ...items);
+    return this.#pending(slot, result, parts);
+  }
+
+  // Refund, settle, renew, release.
+  change(limiterHandle, op, key, cost, ticket) {
+    const slot = this.#nextSlot();
+    const result = this.#native.change(limiterHandle, op, slot, key, cost, ...ticket);
     return this.#pending(slot, result);
   }
 
-  // As submit; gives { promise, withdraw }. withdraw() is true when the request will not be answered
-  // any more; whatever it charges is given back.
-  submitCancellable(limiterHandle, op, key, cost, maxWaitUs) {
+  // Calls submit(), which calls one of those above, and gives { promise, withdraw }. withdraw() is true
+  // when the request will not be answered any more; whatever it charges is given back.
+  cancellable(submit) {
     const slot = this.#nextSlot();
-    const result = this.#native.submit(limiterHandle, op, slot, key, cost, maxWaitUs);
-    const promise = this.#pending(slot, result);
-    // The slot may be another request's by the time of the call, its resolver tells.
-    const resolver = result === FULL ? NOBODY : this.#resolvers[slot];
+    const before = this.#resolvers[slot];
+    const promise = submit();
+    // Later the slot may be another request's; its resolver tells. The queue was full if it is not set.
+    const resolver = this.#resolvers[slot] === before ? NOBODY : this.#resolvers[slot];
     return { promise, withdraw: () => this.#cancel(slot, resolver) };
   }
 
@@ -70,12 +87,13 @@ class Queue {
     return free.length !== 0 ? free[free.length - 1] : this.#resolvers.length;
   }
 
-  #pending(slot, result) {
+  #pending(slot, result, parts) {
     if (result === FULL) return Promise.resolve(unavailable(REASON_BUSY));
     if (this.#free.length !== 0) this.#free.pop();
     if (result === FLUSH_WANTED) nextTick(this.#flush);
     return new Promise((resolve) => {
-      this.#resolvers[slot] = resolve;
+      this.#resolvers[slot] =
+        parts === undefined ? resolve : (decision) => resolve(withParts(decision, parts));
     });
   }
 

@@ -7,7 +7,7 @@ module.exports = {
   records,
   STRIDE: 16,
   OUTCOME: 0,
-  REASON: 1,
+  DETAIL: 1, // reason + rule * 2^8 + item * 2^16
   LIMIT: 2,
   REMAINING: 3,
   RETRY_AFTER_US: 4,

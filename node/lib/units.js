@@ -2,6 +2,7 @@
 // Milliseconds to whole microseconds.
 
 const MAX_WAIT_US = 2 ** 50;
+const NO_WAIT = -1; // as a most wait in microseconds: not even in a rule's queue
 
 function number(value, name) {
   if (typeof value !== 'number') throw new TypeError(`${name} must be a number`);
@@ -49,4 +50,11 @@ function waitMicros(ms, name) {
   return Math.min(us / 1000 > ms ? us - 1 : us, MAX_WAIT_US);
 }
 
-module.exports = { exactMicros, nearestMicros, wholeNumber, deadlineMicros, waitMicros };
+module.exports = {
+  NO_WAIT,
+  exactMicros,
+  nearestMicros,
+  wholeNumber,
+  deadlineMicros,
+  waitMicros,
+};

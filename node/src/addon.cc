@@ -1,7 +1,9 @@
 // The addon's entry point, called once per environment.
 #include "clock.h"
 #include "environment.h"
+#include "group.h"
 #include "limiter.h"
+#include "parts.h"
 #include "queue.h"
 #include "store.h"
 
@@ -29,12 +31,16 @@ napi_value register_module(napi_env env, napi_value exports) {
   };
   set_property(env, exports, "version", make_string(env, saqiya_version()));
   set_property(env, exports, "records", environment->records());
+  set_property(env, exports, "partSize", make_number(env, kPartSize));
   add("setErrorFactory", set_error_factory);
   add("reasonName", reason_name);
   add("createClock", create_clock);
   add("createStore", create_store);
   add("createLimiter", create_limiter);
   add("createQueue", create_queue);
+  add("ask", ask_items);
+  add("pause", pause_items);
+  add("unpack", unpack);
   return exports;
 }
 

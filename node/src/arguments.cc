@@ -59,17 +59,16 @@ bool too_long(Environment& environment) {
 }
 
 // Strings that do not fit the inline buffers.
-bool read_long_string(Environment& environment, napi_value value, Key* key) {
+bool read_long_string(Environment& environment, napi_value value, Key* key, std::string* scratch) {
   napi_env env = environment.env();
   std::size_t length = 0;
   napi_get_value_string_utf16(env, value, nullptr, 0, &length);
   if (length > SAQIYA_MAX_KEY) return too_long(environment);
   std::u16string units(length + 1, u'\0');
   napi_get_value_string_utf16(env, value, units.data(), units.size(), &length);
-  std::string& scratch = environment.scratch();
-  scratch.resize(3 * length);
-  key->size = write_utf8(units.data(), length, scratch.data());
-  key->data = scratch.data();
+  scratch->resize(3 * length);
+  key->size = write_utf8(units.data(), length, scratch->data());
+  key->data = scratch->data();
   if (key->size != kMalformed && key->size > SAQIYA_MAX_KEY) return too_long(environment);
   return true;
 }
@@ -92,7 +91,7 @@ bool read_bytes(Environment& environment, napi_value value, Key* key) {
 
 }  // namespace
 
-bool read_key(Environment& environment, napi_value value, Key* key) {
+bool read_key(Environment& environment, napi_value value, Key* key, std::string* scratch) {
   char16_t units[Key::kInline];
   std::size_t length = 0;
   if (napi_get_value_string_utf16(environment.env(), value, units, Key::kInline, &length) !=
@@ -103,7 +102,7 @@ bool read_key(Environment& environment, napi_value value, Key* key) {
   if (length + 1 < Key::kInline) {
     key->size = write_utf8(units, length, key->inline_);
     key->data = key->inline_;
-  } else if (!read_long_string(environment, value, key)) {
+  } else if (!read_long_string(environment, value, key, scratch)) {
     return false;
   }
   if (key->size != kMalformed) return true;
@@ -135,24 +134,6 @@ bool read_int64(Environment& environment, napi_value value, std::int64_t* number
   if (napi_get_value_int64(environment.env(), value, number) == napi_ok) return true;
   environment.raise("type", "expected a number");
   return false;
-}
-
-bool read_ticket(Environment& environment, const napi_value* value, saqiya_ticket* ticket) {
-  double number[kTicketCount];
-  for (std::size_t i = 0; i < kTicketCount; ++i) {
-    if (!read_number(environment, value[i], &number[i])) return false;
-  }
-  const auto field = [&number](Field which) {
-    return static_cast<std::uint64_t>(number[which - kTicketQ]);
-  };
-  *ticket = saqiya_ticket{};
-  ticket->q = static_cast<std::int64_t>(field(kTicketQ));
-  ticket->r = static_cast<std::uint32_t>(field(kTicketR));
-  ticket->n = static_cast<std::uint32_t>(field(kTicketN));
-  ticket->flags = static_cast<std::uint32_t>(field(kTicketN) >> 32);
-  ticket->cost = static_cast<std::int64_t>(field(kTicketCost));
-  ticket->epoch = field(kTicketEpochHigh) << 32 | field(kTicketEpochLow);
-  return true;
 }
 
 bool read_optional_string(Environment& environment, napi_value value, std::string* text,

@@ -24,8 +24,8 @@ struct Arguments {
   void* data;             // what the function was created with
 };
 
-// A key's bytes: borrowed from the Uint8Array, or made here (long ones: in the scratch buffer), so
-// they are valid until the call returns or the next key is read. Not initialised, for speed.
+// A key's bytes: borrowed from the Uint8Array, or made here (long ones: in the scratch string), so
+// they are valid until the call returns or the scratch is used again. Not initialised, for speed.
 struct Key {
   Key() {}  // NOLINT: inline_ stays raw
 
@@ -37,15 +37,15 @@ struct Key {
 };
 
 // A well-formed string, as UTF-8, or a Uint8Array.
-bool read_key(Environment& environment, napi_value value, Key* key);
+bool read_key(Environment& environment, napi_value value, Key* key, std::string* scratch);
+inline bool read_key(Environment& environment, napi_value value, Key* key) {
+  return read_key(environment, value, key, &environment.scratch());
+}
 // A whole number, 0 ... SAQIYA_MAX_COST; anything but a number is a TypeError.
 bool read_cost(Environment& environment, napi_value value, std::int64_t* cost);
 // A number that JavaScript has validated; false for anything else.
 bool read_number(Environment& environment, napi_value value, double* number);
 bool read_int64(Environment& environment, napi_value value, std::int64_t* number);
-// The kTicketCount values of a record from kTicketQ on.
-inline constexpr std::size_t kTicketCount = kTicketEpochLow - kTicketQ + 1;
-bool read_ticket(Environment& environment, const napi_value* value, saqiya_ticket* ticket);
 // undefined sets *present to false. Text with a NUL is refused: C would read only the part before
 // it.
 bool read_optional_string(Environment& environment, napi_value value, std::string* text,

@@ -73,11 +73,10 @@ napi_value Environment::raise_status(int status) const {
   return raise(saqiya_status_name(status), saqiya_status_message(status));
 }
 
-void Environment::write(std::size_t index, const saqiya_decision& decision,
-                        const saqiya_ticket& ticket) {
+void Environment::write(std::size_t index, const saqiya_decision& decision) {
   double* out = record(index);
   out[kOutcome] = decision.outcome;
-  out[kReason] = decision.reason;
+  out[kDetail] = decision.reason | decision.rule << 8 | decision.item << 16;
   out[kLimit] = static_cast<double>(decision.limit);
   out[kRemaining] = static_cast<double>(decision.remaining);
   out[kRetryAfterUs] = decision.retry_after_us == SAQIYA_FOREVER
@@ -85,8 +84,15 @@ void Environment::write(std::size_t index, const saqiya_decision& decision,
                            : static_cast<double>(decision.retry_after_us);
   out[kResetAfterUs] = static_cast<double>(decision.reset_after_us);
   out[kDelayUs] = static_cast<double>(decision.delay_us);
-  out[kTicketN] = ticket.n + ticket.flags * kTwoTo32;
+  out[kTicketN] = 0;
+}
+
+void Environment::write(std::size_t index, const saqiya_decision& decision,
+                        const saqiya_ticket& ticket) {
+  write(index, decision);
   if (ticket.n == 0) return;
+  double* out = record(index);
+  out[kTicketN] = ticket.n + (ticket.flags | ticket.algorithm << 8) * kTwoTo32;
   out[kTicketQ] = static_cast<double>(ticket.q);
   out[kTicketR] = ticket.r;
   out[kTicketCost] = static_cast<double>(ticket.cost);
@@ -97,7 +103,10 @@ void Environment::write(std::size_t index, const saqiya_decision& decision,
 saqiya_decision Environment::read_decision() const {
   saqiya_decision decision = {};
   decision.outcome = static_cast<std::int32_t>(data_[kOutcome]);
-  decision.reason = static_cast<std::int32_t>(data_[kReason]);
+  const auto detail = static_cast<std::int32_t>(data_[kDetail]);
+  decision.reason = detail & 0xFF;
+  decision.rule = detail >> 8 & 0xFF;
+  decision.item = detail >> 16;
   decision.limit = static_cast<std::int64_t>(data_[kLimit]);
   decision.remaining = static_cast<std::int64_t>(data_[kRemaining]);
   decision.retry_after_us = decision.outcome == SAQIYA_NEVER

@@ -17,7 +17,7 @@ namespace saqiya::node {
 // at most 2^53, so they arrive exactly. lib/record.js holds the same layout.
 enum Field : std::size_t {
   kOutcome = 0,
-  kReason,
+  kDetail,  // reason + rule * 2^8 + item * 2^16
   kLimit,
   kRemaining,
   kRetryAfterUs,  // Infinity: never
@@ -25,7 +25,7 @@ enum Field : std::size_t {
   kDelayUs,
   kTicketQ,
   kTicketR,
-  kTicketN,  // n + flags * 2^32; 0: no ticket
+  kTicketN,  // n + flags * 2^32 + algorithm * 2^40; 0: no ticket
   kTicketCost,
   kTicketEpochHigh,  // 32 bits each
   kTicketEpochLow,
@@ -59,6 +59,7 @@ class Environment {
 
   double* record(std::size_t index) { return data_ + index * kStride; }
   void write(std::size_t index, const saqiya_decision& decision, const saqiya_ticket& ticket);
+  void write(std::size_t index, const saqiya_decision& decision);
   // Rebuilds the numbers of the decision in record 0.
   saqiya_decision read_decision() const;
 

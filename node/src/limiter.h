@@ -34,11 +34,15 @@ class Limiter final : public Counted {
   saqiya_limiter* limiter_;
 };
 
-// createLimiter(store, text | [capacity, tokens, period_us], name | undefined, deadlineUs) =>
-//   { handle, text, name, httpPolicy, httpItem, check(key[, cost]), checkHttp(key, cost),
-//     checkWait(key, cost, maxWaitUs), peek(key, cost), refund(key, ...ticket),
-//     reset(key), http(), httpFields(flags), httpBody(), close() }
-// The decision calls write record 0; the http calls read it.
+// createLimiter(store, text | rules, name | undefined, deadlineUs) =>
+//   { handle, text, name, rules, httpPolicy, httpItems,
+//     check(key[, cost]), checkHttp(key, cost), checkWait(key, cost, maxWaitUs), peek(key, cost),
+//     askParts(op, key, cost, maxWaitUs, parts),
+//     change(op, key, cost, ...ticket), reset(key), pause(attempt, leftUs) => us,
+//     http(), httpFields(flags), httpBody(), close() }
+// rules: as rules.h has them. parts, ticket: as parts.h has them; the calls without parts are for
+// limiters of one rule that has no leases. The decision calls write record 0; pause and the http
+// calls read it.
 napi_value create_limiter(napi_env env, napi_callback_info info);
 
 }  // namespace saqiya::node

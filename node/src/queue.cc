@@ -1,5 +1,7 @@
 #include "queue.h"
 
+#include "group.h"
+
 namespace saqiya::node {
 namespace {
 
@@ -40,15 +42,19 @@ bool Queue::start(napi_value on_completions) {
 
 int Queue::submit(const saqiya_request& request) {
   const int status = saqiya_queue_submit(queue_, &request);
-  if (status == SAQIYA_QUEUE_FULL) return 2;
+  if (status == SAQIYA_QUEUE_FULL) return kFull;
   if (status != SAQIYA_OK) {
-    environment_.raise_status(status);
-    return -1;
+    if (request.items != nullptr) {
+      raise_items(environment_, status);
+    } else {
+      environment_.raise_status(status);
+    }
+    return kFailed;
   }
   hold(true);
-  if (in_turn_ || flush_asked_) return 0;
+  if (in_turn_ || flush_asked_) return kAccepted;
   flush_asked_ = true;
-  return 1;
+  return kFlushWanted;
 }
 
 bool Queue::cancel(std::uint64_t user_data) {

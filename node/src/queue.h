@@ -23,8 +23,11 @@ class Queue final : public Counted {
   // False when the handles cannot be made; the queue is then closed.
   bool start(napi_value on_completions);
 
-  // 0: accepted; 1: accepted, and flush() must be called at the end of this tick; 2: full;
-  // -1: an exception is pending.
+  static constexpr int kFailed = -1;  // an exception is pending
+  static constexpr int kAccepted = 0;
+  static constexpr int kFlushWanted =
+      1;  // accepted; flush() must be called at the end of this tick
+  static constexpr int kFull = 2;
   int submit(const saqiya_request& request);
   bool cancel(std::uint64_t user_data);
   // Sends and receives what is possible; returns how many completions are in the records.
@@ -66,8 +69,10 @@ class Queue final : public Counted {
 };
 
 // createQueue(store, capacity, onCompletions(count)) =>
-//   { submit(limiter, op, slot, key, cost, maxWaitUs), refund(limiter, slot, key, ...ticket),
-//     cancel(slot), flush(), cancelAll(), close() }
+//   { submit(limiter, op, slot, key, cost, maxWaitUs[, parts]),
+//     submitItems(op, slot, maxWaitUs, parts, ...items), change(limiter, op, slot, key, cost,
+//     ...ticket), cancel(slot), flush(), cancelAll(), close() }
+// parts, ticket: as parts.h has them; items: as group.h has them.
 napi_value create_queue(napi_env env, napi_callback_info info);
 
 }  // namespace saqiya::node

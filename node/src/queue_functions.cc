@@ -1,5 +1,7 @@
 // The functions of a queue as JavaScript calls them.
+#include "group.h"
 #include "limiter.h"
+#include "parts.h"
 #include "queue.h"
 #include "store.h"
 
@@ -35,14 +37,14 @@ bool read_request(Environment& environment, napi_value limiter_value, napi_value
 }
 
 napi_value submitted(napi_env env, int result) {
-  if (result < 0) return nullptr;
+  if (result == Queue::kFailed) return nullptr;
   napi_value value = nullptr;
   napi_create_int32(env, result, &value);
   return value;
 }
 
 napi_value submit(napi_env env, napi_callback_info info) {
-  Arguments<6> arguments(env, info);
+  Arguments<7> arguments(env, info);
   Queue* queue = open_queue(env, arguments.data);
   if (queue == nullptr) return nullptr;
   Environment& environment = queue->environment();
@@ -57,25 +59,74 @@ napi_value submit(napi_env env, napi_callback_info info) {
     return nullptr;
   }
   request.op = static_cast<std::uint32_t>(op);
+  if (arguments.count > 6) {
+    Parts parts;
+    const std::size_t rules = saqiya_limiter_rule_count(request.limiter);
+    if (!read_room(environment, value[6], rules, &parts)) return nullptr;
+    request.each = parts.decisions;
+    request.tickets = request.op == SAQIYA_OP_CHECK ? parts.tickets : nullptr;
+  }
   return submitted(env, queue->submit(request));
 }
 
-napi_value submit_refund(napi_env env, napi_callback_info info) {
-  Arguments<3 + kTicketCount> arguments(env, info);
+napi_value submit_items(napi_env env, napi_callback_info info) {
+  ItemArguments arguments(env, info);
+  Queue* queue = open_queue(env, arguments.data);
+  if (queue == nullptr) return nullptr;
+  Environment& environment = queue->environment();
+  const napi_value* value = arguments.value;
+  double op = 0;
+  double slot = 0;
+  Items items;
+  Parts parts;
+  saqiya_request request;
+  saqiya_request_init(&request, sizeof request);
+  if (!read_number(environment, value[0], &op) || !read_number(environment, value[1], &slot) ||
+      !read_int64(environment, value[2], &request.max_wait_us) ||
+      !read_items(environment, arguments, 4, &items)) {
+    return nullptr;
+  }
+  request.op = static_cast<std::uint32_t>(op);
+  request.user_data = static_cast<std::uint64_t>(slot);
+  request.items = items.item;
+  request.item_count = items.count;
+  if (request.op == SAQIYA_OP_REFUND) {
+    if (!read_parts(environment, value[3], &parts)) return nullptr;
+    if (parts.count != items.rules) {
+      return environment.raise("type", "the decision is not one of these items");
+    }
+    request.ticket = parts.tickets;
+  } else {
+    if (!read_room(environment, value[3], items.rules, &parts)) return nullptr;
+    request.each = parts.decisions;
+    request.tickets = request.op == SAQIYA_OP_CHECK ? parts.tickets : nullptr;
+  }
+  return submitted(env, queue->submit(request));
+}
+
+napi_value submit_change(napi_env env, napi_callback_info info) {
+  Arguments<5 + kTicketArguments> arguments(env, info);
   Queue* queue = open_queue(env, arguments.data);
   if (queue == nullptr) return nullptr;
   Environment& environment = queue->environment();
   const napi_value* value = arguments.value;
   Key key;
   saqiya_request request;
-  saqiya_ticket ticket;
-  if (!read_request(environment, value[0], value[1], value[2], &key, &request) ||
-      !read_ticket(environment, value + 3, &ticket)) {
+  double op = 0;
+  Tickets tickets;
+  if (!read_request(environment, value[0], value[2], value[3], &key, &request) ||
+      !read_number(environment, value[1], &op) ||
+      !read_cost(environment, value[4], &request.cost) ||
+      !read_tickets(environment, value + 5, saqiya_limiter_rule_count(request.limiter),
+                    static_cast<std::uint32_t>(op), &tickets)) {
     return nullptr;
   }
-  request.op = SAQIYA_OP_REFUND;
-  request.ticket = &ticket;
-  return submitted(env, queue->submit(request));
+  request.op = static_cast<std::uint32_t>(op);
+  if (request.op == kRelease) request.op = SAQIYA_OP_REFUND;
+  request.ticket = tickets.own;
+  const int result = queue->submit(request);
+  if (result == Queue::kAccepted || result == Queue::kFlushWanted) tickets.write_back();
+  return submitted(env, result);
 }
 
 napi_value cancel(napi_env env, napi_callback_info info) {
@@ -139,7 +190,8 @@ napi_value create_queue(napi_env env, napi_callback_info info) {
   napi_value result = nullptr;
   napi_create_object(env, &result);
   set_method(env, result, "submit", submit, object);
-  set_method(env, result, "refund", submit_refund, object);
+  set_method(env, result, "submitItems", submit_items, object);
+  set_method(env, result, "change", submit_change, object);
   set_method(env, result, "cancel", cancel, object);
   set_method(env, result, "flush", flush, object);
   set_method(env, result, "cancelAll", cancel_all, object);
