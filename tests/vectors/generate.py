@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import policy_table  # noqa: E402
+import step_traces  # noqa: E402
 from scenarios import changes, clocks, costs, long, ranges, rates, refunds, waits  # noqa: E402
 from scenarios.dsl import Scenario, Step  # noqa: E402
 
@@ -284,17 +285,26 @@ def traces(*modules: Any) -> list[Json]:
     return made
 
 
+def makers() -> dict[str, Callable[[], str]]:
+    """Every generated file and what makes its text."""
+    token_buckets = (rates, costs, clocks, waits, refunds, changes, ranges)
+    made: dict[str, Callable[[], str]] = {
+        "token_bucket.json": lambda: file_text("traces", [("traces", traces(*token_buckets))]),
+        "long.json": lambda: file_text("traces", [("traces", traces(long))]),
+        "random.json": lambda: file_text("random", random_trace(10_000, seed=42).items()),
+        "users.json": lambda: file_text("users", [("scenarios", crowds())]),
+        "policies.json": lambda: file_text("policies", policy_table.tables().items()),
+    }
+    for name, modules in step_traces.FILES.items():
+        made[name] = lambda modules=modules: file_text(  # type: ignore[misc]
+            "traces", [("traces", step_traces.traces(*modules))]
+        )
+    return made
+
+
 def files() -> dict[str, str]:
     """Every generated file and its text."""
-    return {
-        "token_bucket.json": file_text(
-            "traces", [("traces", traces(rates, costs, clocks, waits, refunds, changes, ranges))]
-        ),
-        "long.json": file_text("traces", [("traces", traces(long))]),
-        "random.json": file_text("random", random_trace(10_000, seed=42).items()),
-        "users.json": file_text("users", [("scenarios", crowds())]),
-        "policies.json": file_text("policies", policy_table.tables().items()),
-    }
+    return {name: make() for name, make in makers().items()}
 
 
 def main() -> int:
@@ -302,10 +312,12 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing, fail if a file is not current"
     )
-    check = parser.parse_args().check
+    parser.add_argument("names", nargs="*", help="only these files; without any, all of them")
+    arguments = parser.parse_args()
+    check, all_of_them = arguments.check, makers()
     stale = []
-    for name, text in files().items():
-        path = HERE / name
+    for name in arguments.names or all_of_them:
+        path, text = HERE / name, all_of_them[name]()
         if not path.exists() or path.read_text("utf-8") != text:
             stale.append(name)
             if not check:
