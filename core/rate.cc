@@ -3,286 +3,309 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
+#include <utility>
+
+#include "core/policy_text.h"
 
 namespace saqiya {
 namespace {
 
 __extension__ using Wide = __int128;
 
-struct Unit {
-  Micros micros;
-  std::string_view symbol;                // in canonical text
-  std::array<std::string_view, 5> names;  // lower case, as accepted
+constexpr std::size_t kSecond = 4;
+static_assert(kTimeUnits[kSecond].micros == kMicrosPerSecond);
+
+struct AlgorithmName {
+  Algorithm algorithm;
+  char letter;  // in key names
+  std::string_view name;
 };
 
-// From large to small.
-constexpr std::array<Unit, 7> kUnits = {{
-    {604'800'000'000, "w", {"w", "week", "weeks"}},
-    {86'400'000'000, "d", {"d", "day", "days"}},
-    {3'600'000'000, "h", {"h", "hr", "hrs", "hour", "hours"}},
-    {60'000'000, "min", {"m", "min", "mins", "minute", "minutes"}},
-    {1'000'000, "s", {"s", "sec", "secs", "second", "seconds"}},
-    {1'000, "ms", {"ms", "millisecond", "milliseconds"}},
-    {1, "us", {"us", "microsecond", "microseconds"}},
+constexpr std::array<AlgorithmName, 6> kAlgorithms = {{
+    {Algorithm::kTokenBucket, 'b', "token-bucket"},
+    {Algorithm::kFixedWindow, 'f', "fixed-window"},
+    {Algorithm::kSlidingWindow, 'w', "sliding-window"},
+    {Algorithm::kSlidingLog, 'l', "sliding-log"},
+    {Algorithm::kCalendar, 'c', "calendar"},
+    {Algorithm::kConcurrency, 'n', "concurrency"},
 }};
 
-constexpr std::size_t kSecond = 4;
-static_assert(kUnits[kSecond].micros == kMicrosPerSecond);
+// Null for a number that is no algorithm.
+const AlgorithmName* find_algorithm(Algorithm algorithm) {
+  const auto* found =
+      std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                   [algorithm](const AlgorithmName& a) { return a.algorithm == algorithm; });
+  return found == kAlgorithms.end() ? nullptr : found;
+}
 
-constexpr char kPeriodTooLong[] =
-    "the period must be at most 1125899906842624 us (2^50, 35.7 years)";
+// -- Canonical text ---------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 5> kLaterAlgorithms = {
-    "fixed-window", "sliding-window", "sliding-log", "calendar", "concurrency"};
+// In the largest unit that divides it: "15min", "1s" or, with short_one, "s".
+std::string period_text(Micros period, bool short_one) {
+  const auto* unit =
+      std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                   [period](const TimeUnit& u) { return period % u.micros == 0; });
+  const Micros multiple = period / unit->micros;
+  return (multiple == 1 && short_one ? "" : std::to_string(multiple)) + std::string(unit->symbol);
+}
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
-
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) { skip_space(); }
-
-  bool parse(Policy* policy, PolicyError* error) {
-    const bool ok = parse_rule(policy);
-    if (!ok) *error = std::move(error_);
-    return ok;
-  }
-
- private:
-  bool fail(std::size_t position, std::string message) {
-    error_ = {position, std::move(message)};
-    return false;
-  }
-
-  bool at_end() const { return at_ == text_.size(); }
-
-  void skip_space() {
-    while (!at_end() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
-  }
-
-  bool take(char c) {
-    if (at_end() || text_[at_] != c) return false;
-    ++at_;
-    skip_space();
-    return true;
-  }
-
-  // The word at the position, lower case, without moving: letters and inner hyphens.
-  std::string word() const {
-    std::string out;
-    for (std::size_t i = at_; i < text_.size() && (is_letter(text_[i]) || text_[i] == '-'); ++i) {
-      out.push_back(lower(text_[i]));
-    }
-    return out;
-  }
-
-  void skip(std::size_t bytes) {
-    at_ += bytes;
-    skip_space();
-  }
-
-  // Digits, with single underscores between them. Saturates.
-  bool digits(Wide* value) {
-    if (at_end() || !is_digit(text_[at_])) return false;
-    *value = 0;
-    while (!at_end()) {
-      const char c = text_[at_];
-      if (c == '_' && at_ + 1 < text_.size() && is_digit(text_[at_ + 1])) {
-        ++at_;
-        continue;
-      }
-      if (!is_digit(c)) break;
-      if (*value < (Wide{1} << 100)) *value = *value * 10 + (c - '0');
-      ++at_;
-    }
-    return true;
-  }
-
-  bool count(std::int64_t* value) {
-    const std::size_t start = at_;
-    Wide wide = 0;
-    if (!digits(&wide)) return fail(start, "expected a count, such as 100");
-    if (wide > kMaxCount) {
-      return fail(start, "the count must be at most 9007199254740991 (2^53 - 1)");
-    }
-    *value = static_cast<std::int64_t>(wide);
-    skip_space();
-    return true;
-  }
-
-  // [NUMBER] UNIT, the number may have decimals.
-  bool period(Micros* out) {
-    const std::size_t start = at_;
-    Wide numerator = 1;
-    Wide denominator = 1;
-    constexpr Wide kTooMuch = std::numeric_limits<std::int64_t>::max();
-    const bool has_number = digits(&numerator);
-    if (numerator > kTooMuch) return fail(start, kPeriodTooLong);
-    if (has_number && !at_end() && text_[at_] == '.') {
-      ++at_;
-      if (at_end() || !is_digit(text_[at_])) return fail(at_, "expected digits after the point");
-      for (; !at_end() && is_digit(text_[at_]); ++at_) {
-        if (denominator >= 1'000'000'000'000'000) {
-          return fail(start, "the period has too many decimals");
-        }
-        numerator = numerator * 10 + (text_[at_] - '0');  // below 2^113
-        denominator *= 10;
-      }
-    }
-    skip_space();
-    const std::size_t unit_at = at_;
-    const std::string name = word();
-    const auto* unit = std::find_if(kUnits.begin(), kUnits.end(), [&name](const Unit& u) {
-      return !name.empty() && std::find(u.names.begin(), u.names.end(), name) != u.names.end();
-    });
-    if (unit == kUnits.end()) {
-      if (name == "month" || name == "months" || name == "year" || name == "years") {
-        return fail(unit_at,
-                    "months and years differ in length: use \"calendar:\" or a number of "
-                    "days, such as 30d");
-      }
-      return fail(unit_at, "expected a unit: us, ms, s, min, h, d or w");
-    }
-    skip(name.size());
-    if (numerator > kTooMuch * denominator / unit->micros) return fail(start, kPeriodTooLong);
-    numerator *= unit->micros;
-    if (numerator % denominator != 0) {
-      return fail(start, "the period must be a whole number of microseconds");
-    }
-    *out = static_cast<Micros>(numerator / denominator);
-    if (*out < 1) return fail(start, "the period must be at least 1 microsecond");
-    return true;
-  }
-
-  bool algorithm() {
-    const std::string name = word();
-    std::size_t colon = at_ + name.size();
-    while (colon < text_.size() && (text_[colon] == ' ' || text_[colon] == '\t')) ++colon;
-    if (name.empty()) return true;
-    const bool later =
-        std::find(kLaterAlgorithms.begin(), kLaterAlgorithms.end(), name) != kLaterAlgorithms.end();
-    if (later) return fail(at_, "the algorithm " + name + " is not offered by this version");
-    if (name != "token-bucket" && name != "leaky-bucket") {
-      return fail(at_, "expected a count, such as 100/minute, or an algorithm: token-bucket");
-    }
-    skip(name.size());
-    if (!take(':')) return fail(at_, "expected ':' after the algorithm");
-    return true;
-  }
-
-  bool parse_rule(Policy* policy) {
-    if (word() == "unlimited") {
-      skip(std::string_view("unlimited").size());
-      if (!expect_end()) return false;
-      *policy = Policy{};
-      policy->unlimited = true;
-      policy->text = "unlimited";
-      return true;
-    }
-    if (!algorithm()) return false;
-    const std::size_t count_at = at_;
-    std::int64_t tokens = 0;
-    if (!count(&tokens)) return false;
-    if (!take('/')) {
-      if (word() != "per") return fail(at_, "expected '/' or \"per\" after the count");
-      skip(3);
-    }
-    const std::size_t period_at = at_;
-    Micros every = 0;
-    if (!period(&every)) return false;
-    std::int64_t capacity = tokens;
-    std::size_t capacity_at = count_at;
-    if (word() == "burst") {
-      skip(std::string_view("burst").size());
-      capacity_at = at_;
-      if (!count(&capacity)) return false;
-    }
-    if (!expect_end()) return false;
-    std::string what;
-    switch (TokenBucket::make(capacity, tokens, every, &policy->bucket, &what)) {
-      case RangeFault::kNone:
-        break;
-      case RangeFault::kTokens:
-        return fail(count_at, std::move(what));
-      case RangeFault::kPeriod:
-        return fail(period_at, std::move(what));
-      case RangeFault::kCapacity:
-      case RangeFault::kSpan:
-        return fail(capacity_at, std::move(what));
-    }
-    return true;
-  }
-
-  bool expect_end() {
-    if (at_end()) return true;
-    const char c = text_[at_];
-    if (c == ';' || c == ',' || c == '|') {
-      return fail(at_, "policies of several rules are not offered by this version");
-    }
-    if (word() == "queue") {
-      return fail(at_, "\"queue\" is not offered by this version: use the wait of acquire");
-    }
-    return fail(at_, "expected the end of the policy");
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  PolicyError error_;
-};
-
-// N tokens every P as reduced: "2/7s".
-std::string reduced_text(const TokenBucket& rule) {
-  const auto* unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                  [&rule](const Unit& u) { return rule.period % u.micros == 0; });
-  const Micros multiple = rule.period / unit->micros;
-  return std::to_string(rule.tokens) + "/" + (multiple != 1 ? std::to_string(multiple) : "") +
-         std::string(unit->symbol);
+std::string rate_text(std::int64_t count, Micros period) {
+  return std::to_string(count) + "/" + period_text(period, true);
 }
 
 // A whole count per the smallest unit from a second up: "5/s". Empty when there is none.
 std::string per_unit_text(const TokenBucket& rule) {
   for (std::size_t i = kSecond + 1; i-- > 0;) {
-    const Wide units = Wide{kUnits[i].micros} * rule.tokens;
+    const Wide units = Wide{kTimeUnits[i].micros} * rule.tokens;
     if (units % rule.period == 0 && units / rule.period <= kMaxCount) {
-      const auto count = static_cast<std::int64_t>(units / rule.period);
-      return std::to_string(count) + "/" + std::string(kUnits[i].symbol);
+      return rate_text(static_cast<std::int64_t>(units / rule.period), kTimeUnits[i].micros);
     }
   }
   return {};
 }
 
-// The shorter of the two; a whole count per unit when they are as long. An unnamed policy is named
-// by a digest of this text, so it must never change.
-std::string canonical_text(const TokenBucket& rule) {
-  const std::string reduced = reduced_text(rule);
+std::string bucket_text(const std::string& rate, const TokenBucket& rule) {
+  const std::string queue = rule.queue > 0 ? " queue " + std::to_string(rule.queue) : "";
+  return rate + " burst " + std::to_string(rule.capacity) + queue;
+}
+
+// A bucket that is its policy's only rule: of the reduced numbers ("2/7s") and a whole count per
+// unit the shorter; a whole count per unit when they are as long. An unnamed policy is named by a
+// digest of this text, so it must never change.
+std::string single_bucket_text(const TokenBucket& rule) {
+  const std::string reduced = rate_text(rule.tokens, rule.period);
   const std::string per_unit = per_unit_text(rule);
   const bool take_reduced = per_unit.empty() || reduced.size() < per_unit.size();
-  return (take_reduced ? reduced : per_unit) + " burst " + std::to_string(rule.capacity);
+  return bucket_text(take_reduced ? reduced : per_unit, rule);
+}
+
+std::string rule_text(const Rule& rule) {
+  const RuleSpec spec = to_spec(rule);
+  const std::string head = std::string(algorithm_name(rule.algorithm)) + ": ";
+  switch (rule.algorithm) {
+    case Algorithm::kTokenBucket:
+      return bucket_text(rate_text(spec.tokens, spec.period), rule.bucket);
+    case Algorithm::kConcurrency:
+      return head + std::to_string(spec.capacity) + " ttl " + period_text(spec.period, false);
+    case Algorithm::kCalendar:
+      return head + std::to_string(spec.capacity) + "/" + std::string(unit_name(spec.unit)) +
+             (spec.anchor > 1 ? " anchor " + std::to_string(spec.anchor) : "") + " tz " +
+             spec.zone;
+    case Algorithm::kFixedWindow:
+    case Algorithm::kSlidingWindow:
+    case Algorithm::kSlidingLog:
+      break;
+  }
+  return head + rate_text(spec.capacity, spec.period);
+}
+
+// -- Checks -----------------------------------------------------------------------------------
+
+bool fail(RuleFault* fault, RuleField field, std::string message) {
+  *fault = {field, std::move(message)};
+  return false;
+}
+
+// A number that the algorithm does not use must be 0: nothing is ignored.
+bool check_unused(const RuleSpec& spec, RuleFault* fault) {
+  const bool is_bucket = spec.algorithm == Algorithm::kTokenBucket;
+  const bool is_calendar = spec.algorithm == Algorithm::kCalendar;
+  const std::string does_not = std::string(" does not go with ") +
+                               std::string(algorithm_name(spec.algorithm));
+  if (!is_bucket && spec.tokens != 0) {
+    return fail(fault, RuleField::kTokens, "a number of tokens" + does_not);
+  }
+  if (!is_bucket && spec.queue != 0) return fail(fault, RuleField::kQueue, "a queue" + does_not);
+  if (is_calendar && spec.period != 0) {
+    return fail(fault, RuleField::kPeriod, "a period" + does_not);
+  }
+  if (is_calendar) return true;
+  if (spec.unit != Calendar::Unit{}) {
+    return fail(fault, RuleField::kUnit, "a calendar unit" + does_not);
+  }
+  if (spec.anchor != 0) return fail(fault, RuleField::kAnchor, "an anchor day" + does_not);
+  if (!spec.zone.empty()) return fail(fault, RuleField::kZone, "a time zone" + does_not);
+  return true;
+}
+
+bool make_bucket(const RuleSpec& spec, Rule* rule, RuleFault* fault) {
+  rule->period = spec.period;
+  switch (TokenBucket::make(spec.capacity, spec.tokens, spec.period, spec.queue, &rule->bucket,
+                            &fault->message)) {
+    case RangeFault::kNone:
+      return true;
+    case RangeFault::kTokens:
+      fault->field = RuleField::kTokens;
+      break;
+    case RangeFault::kPeriod:
+      fault->field = RuleField::kPeriod;
+      break;
+    case RangeFault::kQueue:
+      fault->field = RuleField::kQueue;
+      break;
+    case RangeFault::kCapacity:
+    case RangeFault::kSpan:
+      fault->field = RuleField::kCapacity;
+      break;
+  }
+  return false;
+}
+
+bool check_limit(const RuleSpec& spec, RuleFault* fault) {
+  if (spec.capacity < 0) {
+    return fail(fault, RuleField::kCapacity, "the limit must not be negative");
+  }
+  const bool is_sliding = spec.algorithm == Algorithm::kSlidingWindow ||
+                          spec.algorithm == Algorithm::kSlidingLog;
+  if (spec.algorithm == Algorithm::kConcurrency && spec.capacity > kMaxLeases) {
+    return fail(fault, RuleField::kCapacity, "the limit of concurrency must be at most 65535");
+  }
+  if (is_sliding && spec.capacity > kMaxSlidingLimit) {
+    return fail(fault, RuleField::kCapacity,
+                "the limit of a " + std::string(algorithm_name(spec.algorithm)) +
+                    " must be at most 4294967295 (2^32 - 1)");
+  }
+  if (spec.capacity > kMaxCount) {
+    return fail(fault, RuleField::kCapacity,
+                "the limit must be at most 9007199254740991 (2^53 - 1)");
+  }
+  return true;
+}
+
+bool check_period(const RuleSpec& spec, RuleFault* fault) {
+  const bool is_ttl = spec.algorithm == Algorithm::kConcurrency;
+  const std::string what = is_ttl ? "the time to live" : "the period";
+  if (spec.period < 1) {
+    return fail(fault, RuleField::kPeriod, what + " must be at least 1 microsecond");
+  }
+  const bool is_list = is_ttl || spec.algorithm == Algorithm::kSlidingLog;
+  if (is_list && spec.period > kMaxListPeriod) {
+    return fail(fault, RuleField::kPeriod,
+                what + (is_ttl ? "" : " of a sliding-log") +
+                    " must be at most 140737488355328 us (2^47, 4.4 years)");
+  }
+  if (spec.period > kMaxSpan) return fail(fault, RuleField::kPeriod, kPeriodTooLong);
+  return true;
+}
+
+bool make_calendar(const RuleSpec& spec, Rule* rule, RuleFault* fault) {
+  Calendar::Fault which{};
+  rule->calendar = Calendar::make(spec.unit, spec.zone.empty() ? "UTC" : spec.zone,
+                                  spec.anchor == 0 ? 1 : spec.anchor, &fault->message, &which);
+  fault->field = which == Calendar::Fault::kUnit     ? RuleField::kUnit
+                 : which == Calendar::Fault::kAnchor ? RuleField::kAnchor
+                                                     : RuleField::kZone;
+  return rule->calendar != nullptr;
+}
+
+bool make_rule(const RuleSpec& spec, Rule* rule, RuleFault* fault) {
+  if (find_algorithm(spec.algorithm) == nullptr) {
+    return fail(fault, RuleField::kRule, "the algorithm is not known");
+  }
+  if (!check_unused(spec, fault)) return false;
+  rule->algorithm = spec.algorithm;
+  if (rule->is_bucket()) return make_bucket(spec, rule, fault);
+  if (!check_limit(spec, fault)) return false;
+  rule->limit = spec.capacity;
+  if (spec.algorithm == Algorithm::kCalendar) return make_calendar(spec, rule, fault);
+  rule->period = spec.period;
+  return check_period(spec, fault);
+}
+
+// The state of a rule is found by its algorithm and this.
+std::string period_name(const Rule& rule) {
+  if (rule.algorithm == Algorithm::kConcurrency) return {};
+  if (rule.algorithm == Algorithm::kCalendar) return std::string(unit_name(rule.calendar->unit()));
+  return period_text(rule.period, false);
 }
 
 }  // namespace
 
-bool parse_policy(std::string_view text, Policy* policy, PolicyError* error) {
-  Policy parsed;
-  if (!Parser(text).parse(&parsed, error)) return false;
-  if (!parsed.unlimited) parsed.text = canonical_text(parsed.bucket);
-  *policy = std::move(parsed);
+std::string_view algorithm_name(Algorithm algorithm) { return find_algorithm(algorithm)->name; }
+
+std::string rule_name(const Policy& policy, std::size_t rule) {
+  const Rule& named = policy.rules[rule];
+  const std::string letter(1, find_algorithm(named.algorithm)->letter);
+  return policy.rules.size() == 1 ? letter : letter + period_name(named);
+}
+
+RuleSpec to_spec(const Rule& rule) {
+  RuleSpec spec;
+  spec.algorithm = rule.algorithm;
+  spec.capacity = rule.capacity();
+  spec.period = rule.period;
+  if (rule.is_bucket()) {
+    // What was written is a multiple of the reduced numbers, but for "0/min", which is no rate.
+    const TokenBucket& bucket = rule.bucket;
+    const bool no_rate = bucket.capacity == 0 && bucket.tokens == 1 && bucket.period == 1;
+    if (!no_rate) {
+      spec.tokens = static_cast<std::int64_t>(Wide{rule.period} * bucket.tokens / bucket.period);
+    }
+    spec.queue = bucket.queue;
+  } else if (rule.calendar != nullptr) {
+    spec.unit = rule.calendar->unit();
+    spec.anchor = rule.calendar->anchor();
+    spec.zone = rule.calendar->zone();
+  }
+  return spec;
+}
+
+bool PolicyBuilder::add(const RuleSpec& spec, RuleFault* fault) {
+  Rule rule;
+  if (!make_rule(spec, &rule, fault)) return false;
+  for (std::size_t i = 0; i < policy_.rules.size(); ++i) {
+    const Rule& other = policy_.rules[i];
+    if (other.algorithm != rule.algorithm || period_name(other) != period_name(rule)) continue;
+    const std::string period = period_name(rule);
+    return fail(fault, RuleField::kRule,
+                "rule " + std::to_string(i + 1) + " is a " +
+                    std::string(algorithm_name(rule.algorithm)) +
+                    (period.empty() ? " rule" : " rule of the same period") +
+                    " already: a policy can have one");
+  }
+  policy_.rules.push_back(std::move(rule));
+  return true;
+}
+
+Policy PolicyBuilder::finish() {
+  std::vector<Rule>& rules = policy_.rules;
+  if (rules.size() == 1 && rules.front().is_bucket()) {
+    Rule& only = rules.front();
+    only.period = only.bucket.period;  // its key has no period, its text need not be the one written
+    policy_.text = single_bucket_text(only.bucket);
+  } else {
+    for (const Rule& rule : rules) {
+      policy_.text += (policy_.text.empty() ? "" : "; ") + rule_text(rule);
+    }
+  }
+  return std::move(policy_);
+}
+
+bool make_policy(std::span<const RuleSpec> specs, Policy* policy, PolicyError* error) {
+  error->position = PolicyError::kNowhere;
+  if (specs.empty() || specs.size() > kMaxRules) {
+    error->message = "a policy has 1 to 8 rules";
+    return false;
+  }
+  PolicyBuilder builder;
+  RuleFault fault;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (builder.add(specs[i], &fault)) continue;
+    const std::string which = specs.size() > 1 ? "rule " + std::to_string(i + 1) + ": " : "";
+    error->message = which + fault.message;
+    return false;
+  }
+  *policy = builder.finish();
   return true;
 }
 
 bool make_policy(std::int64_t capacity, std::int64_t tokens, Micros period, Policy* policy,
                  PolicyError* error) {
-  Policy made;
-  if (TokenBucket::make(capacity, tokens, period, &made.bucket, &error->message) !=
-      RangeFault::kNone) {
-    error->position = PolicyError::kNowhere;
-    return false;
-  }
-  made.text = canonical_text(made.bucket);
-  *policy = std::move(made);
-  return true;
+  RuleSpec spec;
+  spec.capacity = capacity;
+  spec.tokens = tokens;
+  spec.period = period;
+  return make_policy({&spec, 1}, policy, error);
 }
 
 }  // namespace saqiya
