@@ -6,11 +6,13 @@ namespace saqiya {
 
 static_assert(sizeof(TimedList) == 24);
 
-TimedList* TimedList::allocate(Kind kind, std::size_t capacity) {
+TimedList* TimedList::allocate(Kind kind, std::size_t capacity) try {
   if (capacity >= kNone) return nullptr;
   const auto room = static_cast<std::uint32_t>(capacity);
-  void* block = ::operator new(bytes_for(static_cast<std::uint32_t>(kind), room), std::nothrow);
-  return block == nullptr ? nullptr : ::new (block) TimedList(kind, room);
+  void* block = ::operator new(bytes_for(static_cast<std::uint32_t>(kind), room));
+  return ::new (block) TimedList(kind, room);
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 void TimedList::add(TimedList** list, Kind kind, Micros gone, const Entry& entry) {

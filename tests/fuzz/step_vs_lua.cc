@@ -11,64 +11,26 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "tests/fuzz/random_rules.h"
 #include "tests/redis/fixture.h"
 
 namespace saqiya::testing {
 namespace {
-
-using Random = std::mt19937_64;
 
 constexpr int kKeys = 40;
 constexpr int kRules = 6;
 constexpr int kRequestsPerRound = 256;
 constexpr int kRoundsPerWorld = 50;
 
-std::uint64_t below(Random& random, std::uint64_t bound) { return random() % bound; }
-
-// 0 ... most, of any magnitude, both ends often.
-std::int64_t magnitude(Random& random, std::int64_t most) {
-  if (most <= 0) return 0;
-  switch (below(random, 10)) {
-    case 0:
-      return most;
-    case 1:
-      return most - static_cast<std::int64_t>(below(
-                        random, std::min<std::uint64_t>(3, static_cast<std::uint64_t>(most) + 1)));
-    case 2:
-      return static_cast<std::int64_t>(
-          below(random, std::min<std::uint64_t>(4, static_cast<std::uint64_t>(most) + 1)));
-    default: {
-      const auto value = static_cast<std::int64_t>(random() >> (1 + below(random, 62)));
-      return value % most + (below(random, 2) == 0 ? 0 : 1);
-    }
-  }
-}
-
-Policy random_policy(Random& random) {
-  Policy policy;
-  PolicyError error;
+Policy random_bucket_policy(Random& random) {
   while (true) {
-    std::int64_t tokens = 1;
-    switch (below(random, 4)) {
-      case 0:
-        break;
-      case 1:
-        tokens = 1 + static_cast<std::int64_t>(below(random, 10));
-        break;
-      default:
-        tokens = 1 + magnitude(random, (std::int64_t{1} << 32) - 2);
-    }
-    const std::int64_t period = 1 + magnitude(random, kMaxSpan - 1);
-    // Up to the largest capacity whose span is allowed.
-    __extension__ using Wide = __int128;
-    const Wide most = Wide{kMaxSpan} * tokens / period;
-    const std::int64_t capacity =
-        magnitude(random, most > kMaxCount ? kMaxCount : static_cast<std::int64_t>(most));
-    if (make_policy(capacity, tokens, period, &policy, &error)) return policy;
+    const RuleSpec spec = random_bucket(random);
+    Policy policy;
+    PolicyError error;
+    if (make_policy({&spec, 1}, &policy, &error)) return policy;
   }
 }
 
@@ -151,7 +113,7 @@ class Fuzzer {
 
  private:
   std::shared_ptr<Limiter> new_rule() {
-    return std::make_shared<Limiter>(store_, random_policy(random_), "f", 0);
+    return std::make_shared<Limiter>(store_, random_bucket_policy(random_), "f", 0);
   }
 
   void new_world() {

@@ -18,7 +18,8 @@ namespace saqiya::test {
 inline TokenBucket make_rule(std::int64_t capacity, std::int64_t tokens, Micros period) {
   TokenBucket rule;
   std::string error;
-  EXPECT_EQ(TokenBucket::make(capacity, tokens, period, 0, &rule, &error), RangeFault::kNone) << error;
+  EXPECT_EQ(TokenBucket::make(capacity, tokens, period, 0, &rule, &error), RangeFault::kNone)
+      << error;
   return rule;
 }
 
