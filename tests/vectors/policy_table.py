@@ -1,4 +1,5 @@
-"""Policy texts, good and bad, and rules as numbers; every expectation is written by hand.
+"""Policy texts of single token buckets, good and bad, and such rules as numbers; all other policies
+are in policy_rules.py and policy_errors.py. Every expectation is written by hand.
 
 The reference reader and the model must agree with each row, or generating fails. A limit of 0
 refuses everything whatever its rate, so only its capacity counts.
@@ -8,8 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import policy_errors
+import policy_rules
+
 from support.model import RangeError, Rule
-from support.policy_text import PolicyTextError, canonical, parse
+from support.policy_text import (
+    PolicyRule,
+    PolicyTextError,
+    canonical_policy,
+    names,
+    parse_policy,
+)
 
 H, D, W = 3_600_000_000, 86_400_000_000, 604_800_000_000
 COUNT_MAX = 2**53 - 1
@@ -227,19 +237,6 @@ REFUSED: list[tuple[str, int, list[str]]] = [
     ("5/s\u0000", 3, []),
     ("\u00005/s", 0, []),
     ("5\u0000/s", 1, []),
-    # not offered by this version
-    ("10 per second; 1000/hour", 13, ["not offered"]),
-    ("5/s, 100/min", 3, ["not offered"]),
-    ("5/s | 100/min", 4, ["not offered"]),
-    ("5/s;", 3, ["not offered"]),
-    ("5/s burst 20;100/min", 12, ["not offered"]),
-    ("fixed-window: 100/min", 0, ["not offered"]),
-    ("sliding-window: 1000/hour", 0, ["not offered"]),
-    ("sliding-log: 5/15min", 0, ["not offered"]),
-    ("calendar: 10000/month tz Africa/Cairo", 0, ["not offered"]),
-    ("  concurrency: 20 ttl 30s", 2, ["not offered"]),
-    ("Fixed-Window: 100/min", 0, ["not offered"]),
-    ("leaky-bucket: 10/s queue 50", 19, ["not offered"]),
     # algorithms that do not exist
     ("gcra: 5/s", 0, []),
     ("bucket: 5/s", 0, []),
@@ -326,11 +323,21 @@ class RowError(Exception):
 def tables() -> dict[str, Any]:
     """The rows as they go into policies.json, each held against the reader and the model."""
     return {
-        "accepted": [_accepted(*row) for row in ACCEPTED],
+        "accepted": [
+            *(_bucket(*row) for row in ACCEPTED),
+            *(_accepted(*row) for row in policy_rules.ACCEPTED),
+        ],
         "unlimited": [_unlimited(text) for text in UNLIMITED],
-        "refused": [_refused(*row) for row in REFUSED],
+        "refused": [
+            *(_refused(*row) for row in (*REFUSED, *policy_errors.REFUSED)),
+            *(_explained(*row) for row in policy_errors.EXPLAINED),
+        ],
         "numbers_accepted": [_numbers_accepted(*row) for row in NUMBERS_ACCEPTED],
         "numbers_refused": [_numbers_refused(*row) for row in NUMBERS_REFUSED],
+        "given_accepted": [_given_accepted(*row) for row in policy_rules.GIVEN_ACCEPTED],
+        "given_refused": [
+            {"given": given, "mentions": words} for given, words in policy_rules.GIVEN_REFUSED
+        ],
     }
 
 
@@ -339,44 +346,63 @@ def _same(row: object, by_hand: object, got: object) -> None:
         raise RowError(f"{row!r}: by hand {by_hand!r}, reference {got!r}")
 
 
-def _numbers(row: object, rule: Rule | None, want: tuple[int, int, int]) -> dict[str, Any]:
-    if rule is None:
-        raise RowError(f"{row!r} is unlimited")
-    if want[0] == 0:
-        _same(row, 0, rule.capacity)
-        return {"capacity": 0}
-    _same(row, want, (rule.capacity, rule.tokens, rule.period_us))
-    return dict(zip(("capacity", "tokens", "period_us"), want, strict=True))
+def _read(text: str) -> list[PolicyRule]:
+    try:
+        return parse_policy(text)
+    except PolicyTextError as error:
+        raise RowError(f"{text!r}: {error} at {error.offset}") from error
+
+
+def _bucket(text: str, capacity: int, tokens: int, period_us: int, text_out: str) -> dict[str, Any]:
+    """A policy that is one token bucket; its numbers also stand in the row itself."""
+    rule = policy_rules.bucket(capacity, tokens, period_us)
+    row = _accepted(text, [rule], "b", text_out)
+    return {**row, **{name: value for name, value in rule.items() if name != "algorithm"}}
 
 
 def _accepted(
-    text: str, capacity: int, tokens: int, period_us: int, text_out: str
+    text: str, rules: list[dict[str, Any]], rule_names: str, text_out: str
 ) -> dict[str, Any]:
-    rule = parse(text)
-    row = {"text": text, **_numbers(text, rule, (capacity, tokens, period_us))}
-    if rule is None or capacity == 0:
+    read = _read(text)
+    _same(text, rules, [rule.json() for rule in read])
+    _same(text, rule_names.split(), names(read))
+    limits = [rule.limit for rule in read]
+    # Of a fresh key the first rule is shown, or the one that refuses everything.
+    row = {"text": text, "capacity": 0 if 0 in limits else limits[0], "rules": rules}
+    row["names"] = rule_names.split()
+    if not text_out:  # a single bucket of limit 0: any text that says so
         return row
-    _same(text, text_out, canonical(rule))
-    _same(text_out, rule, parse(text_out))
+    _same(text, text_out, canonical_policy(read))
+    _same(text_out, read, _read(text_out))
     return {**row, "canonical": text_out}
 
 
 def _unlimited(text: str) -> dict[str, Any]:
-    _same(text, None, parse(text))
+    _same(text, [], _read(text))
     return {"text": text, "canonical": "unlimited"}
 
 
 def _refused(text: str, offset: int, mentions: list[str]) -> dict[str, Any]:
     try:
-        rule = parse(text)
+        rules = parse_policy(text)
     except PolicyTextError as error:
         _same(text, offset, error.offset)
         return {"text": text, "offset": offset, **({"mentions": mentions} if mentions else {})}
-    raise RowError(f"{text!r} was read as {rule}")
+    raise RowError(f"{text!r} was read as {rules}")
+
+
+def _explained(text: str, offset: int, message: str) -> dict[str, Any]:
+    return {**_refused(text, offset, []), "message": message}
 
 
 def _numbers_accepted(given: tuple[int, int, int], want: tuple[int, int, int]) -> dict[str, Any]:
-    return {"given": list(given), **_numbers(given, Rule.make(*given), want)}
+    rule = Rule.make(*given)
+    if want[0] == 0:
+        _same(given, 0, rule.capacity)
+        return {"given": list(given), "capacity": 0}
+    _same(given, want, (rule.capacity, rule.tokens, rule.period_us))
+    numbers = dict(zip(("capacity", "tokens", "period_us"), want, strict=True))
+    return {"given": list(given), **numbers}
 
 
 def _numbers_refused(given: tuple[int, int, int], limit: str) -> dict[str, Any]:
@@ -386,3 +412,15 @@ def _numbers_refused(given: tuple[int, int, int], limit: str) -> dict[str, Any]:
         _same(given, limit, error.limit)
         return {"given": list(given), "limit": limit}
     raise RowError(f"{given} was taken as {rule}")
+
+
+def _given_accepted(given: list[dict[str, Any]], text_out: str) -> dict[str, Any]:
+    """The canonical text means what was given, as far as it was not left to defaults."""
+    for rule, made in zip(given, _read(text_out), strict=True):
+        told = made.json()
+        if rule["algorithm"] != "token-bucket":
+            _same(given, rule, {name: told[name] for name in rule})
+        else:
+            numbers = Rule.make(rule["capacity"], rule["tokens"], rule["period_us"])
+            _same(given, (numbers, rule.get("queue", 0)), (made.bucket, made.queue))
+    return {"given": given, "canonical": text_out}
