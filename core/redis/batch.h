@@ -1,5 +1,5 @@
 // Requests as they wait, and batches of them as commands and replies: the client's side of
-// lua/token_bucket.lua. No I/O, no clock.
+// lua/script.lua. No I/O, no clock.
 #pragma once
 
 #include <cstddef>

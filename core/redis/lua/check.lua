@@ -1,5 +1,5 @@
--- 'c', 'p': checks and peeks under a rule whose N is 1. The path that most requests take: what other
--- files do by functions is written out here.
+-- 'c', 'p': checks and peeks under a rule whose N is 1. The path that most requests take: what
+-- other files do by functions is written out here.
 
 local inc, bound, charge = argv[a + 2] + 0, argv[a + 3] + now, op == 'c'
 a = a + 4

@@ -1,5 +1,6 @@
--- Fixed windows and calendars. Stored as "end count": the end of the window, and what was charged in
--- it. A window goes on until its end, whatever its rule's period is by now. No value: nothing was.
+-- Fixed windows and calendars. Stored as "end count": the end of the window, and what was charged
+-- in it. A window goes on until its end, whatever its rule's period is by now. No value: none is
+-- under way.
 
 -- The window that is under way: end, count; 0, 0 when none is.
 local function read(entry, v)

@@ -1,19 +1,19 @@
--- 'g' and 'a': requests of several entries. Under 'g' every entry's state is read and looked at first,
--- then, if all went well, what is to change is written. Under 'a' one entry after another is read and
--- written, for they may be of one key. When something fails, the writes before it are undone, the
--- newest first: the old values are put back.
+-- 'g' and 'a': requests of several entries. Under 'g' every entry's state is read and looked at
+-- first, then, if all went well, what is to change is written. Under 'a' one entry after another is
+-- read and written, for they may be of one key. When something fails, the writes before it are
+-- undone, the newest first: the old values are put back.
 --
 -- Defines run_group(op, a, first, count): runs a group whose arguments (those behind op) begin at
--- argv[a] and whose keys begin at keys[first]. Returns where the next group's arguments begin and the
--- number of its last key; nothing when the arguments are not understood.
+-- argv[a] and whose keys begin at keys[first]. Returns where the next group's arguments begin and
+-- the number of its last key; nothing when the arguments are not understood.
 --
 -- An entry is a table, shared by the requests of its group:
 --   [1], [2] ..  its numbers, in the order of the protocol; id: its lease's id, if it has one
 --   look         function(entry, v), of its algorithm; v: the stored value, or false. Returns the
 --                entry's part of the reply, or nil and an error. It sets
 --   fits         'g': whether the entry lets the request pass
---   next         what to write: a value, false to delete the key; nil for nothing. Under 'g' a charge
---                is written only while `charging`
+--   next         what to write: a value, false to delete the key; nil for nothing. Under 'g' a
+--                charge is written only while `charging`
 --   ahead        how long (us) the new value counts from now on
 --   ahead_of_old the same of the old value, if there is one
 --   old          v again
@@ -23,8 +23,8 @@ local max_sliding = 4294967295
 -- It is a check, and all entries so far have fitted.
 local charging
 
--- How an algorithm's entries are looked at: how many numbers an entry has, the function, and whether
--- an id follows the numbers. Made when the first such entry comes.
+-- How an algorithm's entries are looked at: how many numbers an entry has, the function, and
+-- whether an id follows the numbers. Made when the first such entry comes.
 local function define(op, kind)
   if kind == 'b' then
     --include: group_bucket.lua
@@ -57,7 +57,12 @@ local function read_entry(op, a, known)
     how = {numbers, look, has_id}
     known[kind] = how
   end
-  local entry = {look = how[2]}
+  -- Named at once, for a table that grows is slow.
+  local entry = {
+    0, 0, 0,
+    look = how[2], id = nil, fresh_end = nil, fits = nil,
+    next = nil, ahead = nil, ahead_of_old = nil, old = nil
+  }
   local numbers = how[1]
   for i = 1, numbers do entry[i] = argv[a + i] + 0 end
   a = a + numbers + 1

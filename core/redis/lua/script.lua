@@ -1,6 +1,6 @@
 -- The script that decides on the server: the second writing of core/token_bucket.h and core/step.h.
--- One script, put together from the files of this folder where a line says "--include:"; such a file
--- is a block of statements that sees the locals of the place where it stands.
+-- One script, put together from the files of this folder where a line says "--include:"; such a
+-- file is a block of statements that sees the locals of the place where it stands.
 --
 -- KEYS     The keys of the requests, one request after another. A key may come twice and is then
 --          decided twice, in order; but the keys of one 'g' of several entries all differ.
@@ -15,14 +15,15 @@
 --          then a capital one and three more arguments follow: N, inc's and bound's (or ticket's)
 --          remainder.
 --          Requests of several entries, a key and an algorithm each (one entry will do):
---            count 'g' entries write {entry}*   All fit or none is charged. write is '1' for a check,
---                                               '0' for a peek. A cost (inc) of 0 only reads.
+--            count 'g' entries write {entry}*   All fit or none is charged. write: '1' for a
+--                                               check, '0' for a peek. A cost (inc) of 0
+--                                               only reads.
 --              'b' n inc inc_r bound bound_r      token bucket
 --              'f' cost limit period              fixed window
 --              'c' cost limit k e0 e1 .. ek       calendar: the k windows [e0, e1), [e1, e2) ..
 --              'w' cost limit period              sliding window
 --              'l' cost limit period              sliding log
---              'n' cost limit ttl id              concurrency; id: 8 bytes, '' when nothing is charged
+--              'n' cost limit ttl id              concurrency; id: 8 bytes, '' in a peek
 --            count 'a' entries {entry}*         Adjusts charges, each entry for itself.
 --              'b' n inc inc_r ticket ticket_r reserved up   gives inc back; up is '1': takes it
 --              'f' delta end | 'c' delta end      end: of the window that was charged
@@ -35,12 +36,13 @@
 --                         N > 1); a charge was made when it is at most 0
 --            refund       1 or 0: given back or not; then full_at - now (and its remainder)
 --            reset        0
---            'g'          1 when all fit, else 0; then what each entry's state was before any charge:
+--            'g'          1 when all fit, else 0; then each entry's state before any charge:
 --              b            over and its remainder, as above
 --              f c          end of the window under way, count
 --              w            end of the window under way, count in the one before, count
---              l n          sum that counts now; instant at which the last of it is gone, 0 when there
---                           is nothing; instant at which the cost will fit, 0 when it does
+--              l n          sum that counts now; instant at which the last of it is gone, 0 when
+--                           there is nothing; instant at which the cost will fit, 0 when it
+--                           does
 --            'a'          for each entry 1 or 0, done or not; then its state after that:
 --              b            full_at - now and remainder, 0 0 when full
 --              f c w        as above, but 0 0 for f and c when no window is under way
@@ -48,11 +50,11 @@
 --            an error     of this request alone; it has written nothing
 --
 -- Every number here is an integer below 2^53 and is written with %d: tostring() would round it.
--- Every write carries its expiry, so no key is ever without one. A refusal, a peek, and a change that
--- changes nothing write nothing. Only reset replaces a value that has not the form it should have.
+-- Every write carries its expiry, so no key is ever without one. A refusal, a peek, and a change
+-- that changes nothing write nothing. Only reset replaces a value of any other form.
 --
--- Locals: a chunk may have 200, a function 60 from outside. Functions are made anew at every call of
--- the script (50 to 100 ns each), so those of groups are made only when the first group comes.
+-- Locals: a chunk may have 200, a function 60 from outside. Functions are made anew at every call
+-- of the script (50 to 100 ns each), so those of groups are made only when the first group comes.
 
 local call, find, format = redis.pcall, string.find, string.format
 local keys, argv = KEYS, ARGV

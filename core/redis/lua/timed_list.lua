@@ -1,15 +1,15 @@
--- Sliding logs ('l') and leases of concurrency ('n'; 'm' renews one). Both are a list of records in the
--- order of their instants, in binary, big-endian:
+-- Sliding logs ('l') and leases of concurrency ('n'; 'm' renews one). Both are a list of records in
+-- the order of their instants, in binary, big-endian:
 --   log     'L', last 7 bytes, total 6 bytes; records: instant 6 bytes, cost 2 bytes
 --   leases  'N', last 7 bytes, total 6 bytes; records: instant 6 bytes, cost 2 bytes, id 8 bytes
--- last is the newest record's instant, total the sum of all costs, whether they still count or not. A
--- record has its instant modulo 2^48: it is the one that is less than 2^48 before last. A record
+-- last is the newest record's instant, total the sum of all costs, whether they still count or not.
+-- A record has its instant modulo 2^48: it is the one that is less than 2^48 before last. A record
 -- counts until its instant (leases) or until the period after it (log). At least one record, all
 -- costs at least 1. In a log all records of one instant but the last have the largest cost.
 -- No value: no records.
 --
--- Only the records that matter to a request are unpacked: the dead ones at the front, those that must
--- go before a cost fits, those that change. A write drops the dead ones.
+-- Only the records that matter to a request are unpacked: the dead ones at the front, those that
+-- must go before a cost fits, those that change. A write drops the dead ones.
 
 local unpack, pack, sub, rep = struct.unpack, struct.pack, string.sub, string.rep
 local is_log = kind == 'l'
@@ -25,8 +25,8 @@ local function at(s, position, last)
   return last - (last - low) % wrap, cost
 end
 
--- The list without its dead records: where they end, sum, newest instant. 0, 0, 0 when none is left.
--- plus: how long after its instant a record counts. Or nil and an error.
+-- The list without its dead records: where they end, sum, newest instant. 0, 0, 0 when none is
+-- left. plus: how long after its instant a record counts. Or nil and an error.
 local function read(entry, v, plus)
   if not v then return 0, 0, 0 end
   local n = (#v - 14) / width
@@ -68,7 +68,7 @@ local function store(entry, records, used, last, plus)
   end
 end
 
--- The instant at which `need` will have gone, of the records from `from` on; all when there is less.
+-- The instant at which `need` will have gone, of the records from `from` on, or all will.
 local function gone_at(v, from, last, plus, need)
   local t, cost = last, 0
   while need > 0 and from <= #v do
