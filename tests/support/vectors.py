@@ -21,6 +21,14 @@ from typing import Any, Protocol
 FOLDER = Path(__file__).resolve().parent.parent / "vectors"
 FIELDS = ("outcome", "limit", "remaining", "retry_after_us", "reset_after_us", "delay_us")
 OPS = ("check", "peek", "refund", "reset", "rule")  # the op codes of random.json
+STEP_OPS = (  # those of random_steps.json
+    *OPS,
+    "settle",
+    "renew",
+    "check_all",
+    "peek_all",
+    "refund_all",
+)
 OUTCOMES = ("none", "allowed", "denied", "never")  # the outcome codes of random.json
 
 RuleNumbers = dict[str, Any]  # capacity, tokens, period_us, and often text

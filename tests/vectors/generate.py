@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import policy_table  # noqa: E402
+import random_steps  # noqa: E402
 import step_traces  # noqa: E402
 from scenarios import changes, clocks, costs, long, ranges, rates, refunds, waits  # noqa: E402
 from scenarios.dsl import Scenario, Step  # noqa: E402
@@ -295,6 +296,9 @@ def makers() -> dict[str, Callable[[], str]]:
         "users.json": lambda: file_text("users", [("scenarios", crowds())]),
         "policies.json": lambda: file_text("policies", policy_table.tables().items()),
     }
+    made["random_steps.json"] = lambda: file_text(
+        "random_steps", random_steps.trace(10_000, seed=7).items()
+    )
     for name, modules in step_traces.FILES.items():
         made[name] = lambda modules=modules: file_text(  # type: ignore[misc]
             "traces", [("traces", step_traces.traces(*modules))]

@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from scenarios import (
+    steps_calendar,
+    steps_changed,
     steps_fixed,
+    steps_groups,
     steps_leaky,
     steps_leaky_tickets,
     steps_leases,
     steps_log,
+    steps_policies,
     steps_settle,
     steps_sliding,
 )
@@ -249,4 +253,7 @@ FILES = {
     "sliding_log.json": (steps_log,),
     "concurrency.json": (steps_leases,),
     "settle.json": (steps_settle,),
+    "calendar.json": (steps_calendar,),
+    "groups.json": (steps_groups, steps_policies),
+    "changed_limits.json": (steps_changed,),
 }
