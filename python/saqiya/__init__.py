@@ -12,21 +12,43 @@ end in _us are whole microseconds.
 
 from __future__ import annotations
 
+from saqiya import aio
 from saqiya._aio import AsyncLimiter
-from saqiya._limiter import Limiter
-from saqiya._policy import Policy, TokenBucket
+from saqiya._limiter import Item, Limiter, acquire_all, check_all, peek_all, refund_all
+from saqiya._policy import (
+    Calendar,
+    Concurrency,
+    FixedWindow,
+    Policy,
+    Rule,
+    SlidingLog,
+    SlidingWindow,
+    TokenBucket,
+)
 from saqiya._saqiya import Decision, SaqiyaError, __version__
 from saqiya._store import ManualClock, Store, StoreStats
 
 __all__ = [
     "AsyncLimiter",
+    "Calendar",
+    "Concurrency",
     "Decision",
+    "FixedWindow",
+    "Item",
     "Limiter",
     "ManualClock",
     "Policy",
+    "Rule",
     "SaqiyaError",
+    "SlidingLog",
+    "SlidingWindow",
     "Store",
     "StoreStats",
     "TokenBucket",
     "__version__",
+    "acquire_all",
+    "aio",
+    "check_all",
+    "peek_all",
+    "refund_all",
 ]

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import get_running_loop
-from collections.abc import Iterable
-from time import monotonic
+from asyncio import get_running_loop, shield
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
 from saqiya._limiter import Limiter
 from saqiya._policy import Policy
 from saqiya._port import Port, port_of
-from saqiya._saqiya import OP_CHECK, OP_PEEK, OP_REFUND, OP_RESET, Decision
+from saqiya._saqiya import OP_CHECK, OP_PEEK, OP_RESET, Decision
 from saqiya._store import Store
 from saqiya._units import Seconds, wait_micros
+from saqiya._waiting import acquire_async, pause_of
 
 _CHUNK = 4_096  # keys of one check_many that are on their way at once
-
-
-async def _sleep_until(when: float) -> None:
-    """Never ends early: timers of some loops are rounded to milliseconds."""
-    while (left := when - monotonic()) > 0:
-        await asyncio.sleep(max(left, 0.001))
 
 
 class AsyncLimiter:
@@ -29,7 +24,8 @@ class AsyncLimiter:
     Decisions in this process come at once, without suspending. Over Redis the calls of one turn of
     the loop travel together; the loop is never blocked and no thread is started. A limiter may be
     used from any number of event loops, one after another or in several threads. A cancelled call
-    is taken back: its request is dropped, or what it charged is refunded.
+    is taken back: its request is dropped, or what it charged is refunded. A refund, settlement or
+    release, once asked for, is done even so. For several limiters at once see saqiya.aio.
     """
 
     __slots__ = ("__weakref__", "_core", "_local", "_port", "store")
@@ -62,26 +58,43 @@ class AsyncLimiter:
         try:
             return await future
         except BaseException:
-            port.abandon(future, OP_CHECK, self._core, key)
+            self._take_back(port, future, key)
             raise
 
     async def acquire(
         self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None
     ) -> Decision:
-        """As check(), waiting up to `timeout` seconds (None: as long as it takes) for the tokens.
+        """As check(), waiting up to `timeout` seconds (None: as long as it takes; 0: one try).
 
-        When they would come later than that, or never, it returns at once and nothing is charged.
-        Waiting callers are served in the order in which they came. Cancelling it gives the tokens
-        back.
+        By reservation or by trying again: see Limiter.acquire. What would come later than that, or
+        never, is answered at once and nothing is charged. Cancelling it gives back what was taken.
         """
-        decision = await self._reserve(key, cost, wait_micros(timeout))
-        if decision and decision.delay_us > 0:
-            try:
-                await _sleep_until(monotonic() + decision.delay)
-            except BaseException:
-                self._give_back(key, decision)
-                raise
-        return decision
+
+        async def ask(max_wait_us: int) -> Decision:
+            return await self._reserve(key, cost, max_wait_us)
+
+        return await acquire_async(
+            ask,
+            lambda decision: self._give_back(key, decision),
+            pause_of(((self._core, key, cost),)),
+            wait_micros(timeout),
+        )
+
+    @asynccontextmanager
+    async def hold(
+        self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None = 0
+    ) -> AsyncIterator[Decision]:
+        """Concurrency: holds a slot for a block, `async with limiter.hold("k") as decision: ...`.
+
+        Raises nothing when it is refused: look at the decision, which is false then. The slot is
+        released at the end of the block, however it ends. See Limiter.hold.
+        """
+        decision = await self.acquire(key, cost, timeout=timeout)
+        try:
+            yield decision
+        finally:
+            if decision:
+                await self.release(key, decision)
 
     async def peek(self, key: str | bytes, cost: int = 1) -> Decision:
         """What check() would say, charging nothing."""
@@ -93,12 +106,33 @@ class AsyncLimiter:
         """Gives back what the decision took, once. See Limiter.refund."""
         if self._local:
             return self._core.refund(key, decision)
-        loop, port = self._bind()
-        future = port.refund(loop, self._core, key, decision)
+        port = self._bind()[1]
+        return await shield(port.start(port.channel.refund, self._core, key, decision))
+
+    async def settle(self, key: str | bytes, decision: Decision, cost: int) -> Decision:
+        """Makes the charge of a check the true cost, once. See Limiter.settle."""
+        if self._local:
+            return self._core.settle(key, decision, cost)
+        port = self._bind()[1]
+        return await shield(port.start(port.channel.settle, self._core, key, decision, cost))
+
+    async def release(self, key: str | bytes, decision: Decision) -> Decision:
+        """Concurrency: frees the slot that the decision holds. See Limiter.release."""
+        if self._local:
+            return self._core.release(key, decision)
+        port = self._bind()[1]
+        return await shield(port.start(port.channel.release, self._core, key, decision))
+
+    async def renew(self, key: str | bytes, decision: Decision) -> Decision:
+        """Concurrency: lets the lease live for its ttl from now on. See Limiter.renew."""
+        if self._local:
+            return self._core.renew(key, decision)
+        port = self._bind()[1]
+        future = port.start(port.channel.renew, self._core, key, decision)
         try:
             return await future
         except BaseException:
-            port.abandon(future, OP_REFUND, self._core, key)
+            port.abandon(future)
             raise
 
     async def reset(self, key: str | bytes) -> Decision:
@@ -163,7 +197,10 @@ class AsyncLimiter:
         try:
             return await future
         except BaseException:
-            port.abandon(future, operation, self._core, key)
+            if operation == OP_CHECK:
+                self._take_back(port, future, key)
+            else:
+                port.abandon(future)
             raise
 
     async def _check_chunk(self, keys: list[str | bytes], cost: int) -> list[Decision]:
@@ -176,11 +213,19 @@ class AsyncLimiter:
         except BaseException:
             for key, future in zip(keys, futures):
                 future.cancel()
-                port.abandon(future, OP_CHECK, self._core, key)
+                self._take_back(port, future, key)
             raise
 
+    def _take_back(self, port: Port, future: asyncio.Future[Decision], key: str | bytes) -> None:
+        """A check whose caller has left."""
+        taken = port.abandon(future)
+        if taken:
+            port.send(port.channel.refund, self._core, key, taken)
+
     def _give_back(self, key: str | bytes, decision: Decision) -> None:
+        """A refund that nobody waits for."""
         if self._local:
             self._core.refund(key, decision)
-        elif self._port is not None:
-            self._port.give_back(self._core, key, decision)
+        else:
+            port = self._bind()[1]
+            port.send(port.channel.refund, self._core, key, decision)

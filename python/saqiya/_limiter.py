@@ -1,20 +1,25 @@
-"""The limiter for threads and plain programs."""
+"""The limiter for threads and plain programs, and several of them at once."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Union
 
 from saqiya import _saqiya
 from saqiya._policy import Policy, native_policy
 from saqiya._saqiya import Decision
 from saqiya._store import Store, open_store
 from saqiya._units import Seconds, deadline_micros, wait_micros
+from saqiya._waiting import acquire, pause_of
 
 
 class Limiter(_saqiya.Limiter):
     """A policy bound to a store: `if limiter.check("user:42"): ...`.
 
-    policy: text such as "5/s burst 20", "100/minute", "unlimited", or a TokenBucket.
+    policy: text such as "5/s burst 20", "5/s; 1000/day", "concurrency: 20 ttl 30s", "unlimited"; a
+        rule as numbers, such as TokenBucket(20, 5, 1.0); or a list of up to 8 rules of both kinds.
+        Several rules are decided together: all are charged, or none is.
     store: a Store, or a URL. Limiters of this process that name the same Redis URL share one
         Store. None: a store in this process, of its own.
     name: names the policy in keys and HTTP fields, 1 to 64 printable ASCII characters. Limiters of
@@ -40,22 +45,96 @@ class Limiter(_saqiya.Limiter):
         super().__init__(self.store._native, native_policy(policy), name, deadline_micros(deadline))
 
     def acquire(self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None) -> Decision:
-        """As check(), waiting up to `timeout` for the tokens; sleeps until they are there.
+        """As check(), waiting up to `timeout` until the request is allowed; sleeps meanwhile.
 
-        timeout: seconds, 0 or more, or a timedelta; None: as long as it takes. When the tokens
-        would come later than that, or never, it returns at once and nothing is charged. Waiting
-        callers are served in the order in which they came. An exception during the wait (a signal
-        handler's) gives the tokens back. Real seconds are slept, whatever the store's clock.
+        timeout: seconds, 0 or more, or a timedelta; 0: one try, without waiting; None: as long as
+        it takes. What would come later than that, or never, is answered at once and nothing is
+        charged; so is a store that fails.
+
+        Token buckets are reserved: waiting callers are served in the order in which they came, with
+        one call to the store. With other rules it sleeps until the instant at which the request
+        would pass, and tries again; under concurrency, where a slot may be released early, it looks
+        again at least every 100 ms.
+
+        An exception during the wait (a signal handler's) gives back what was taken. The GIL is not
+        held meanwhile. Real seconds are slept, whatever the store's clock.
         """
-        decision = self.reserve(key, cost, wait_micros(timeout))
-        if decision and decision.delay_us > 0:
-            try:
-                time.sleep(decision.delay)
-            except BaseException:
-                self.refund(key, decision)
-                raise
-        return decision
+        return acquire(
+            lambda max_wait_us: self.reserve(key, cost, max_wait_us),
+            lambda decision: self.refund(key, decision),
+            pause_of(((self, key, cost),)),
+            wait_micros(timeout),
+        )
+
+    @contextmanager
+    def hold(
+        self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None = 0
+    ) -> Iterator[Decision]:
+        """Concurrency: holds a slot for a block, `with limiter.hold("user:42") as decision: ...`.
+
+        Raises nothing when it is refused: look at the decision, which is false then. timeout: as in
+        acquire(). The slot is released at the end of the block, however it ends; what other rules
+        of the policy have counted stays counted. A block that may run for longer than the rule's
+        ttl calls renew(key, decision) in time.
+        """
+        decision = self.acquire(key, cost, timeout=timeout)
+        try:
+            yield decision
+        finally:
+            if decision:
+                self.release(key, decision)
 
     def __repr__(self) -> str:
         name = "" if self.name is None else f", name={self.name!r}"
         return f"Limiter({self.policy!r}{name})"
+
+
+Item = Union[tuple[Limiter, Union[str, bytes]], tuple[Limiter, Union[str, bytes], int]]
+"""What a limiter is asked for, together with others: (limiter, key) or (limiter, key, cost)."""
+
+
+def check_all(items: Iterable[Item]) -> Decision:
+    """Decides up to 16 items together: all are charged, or none is; one call to the store.
+
+        decision = check_all([(per_user, user), (per_ip, address), (all_of_us, "", cost)])
+
+    items: (limiter, key) or (limiter, key, cost), of one store. Items of one limiter and key are
+        added up; unlimited ones are passed over. To an AsyncLimiter belongs saqiya.aio.check_all.
+
+    The decision tells the item that bound, decision.item, and its rule, decision.rule; its
+    retry_after is the longest of those that refuse. decision.items has what each item alone says:
+    give these to the refund(), settle(), renew() or release() of that item's limiter, or the
+    decision to refund_all(). Raises TypeError for other types; SaqiyaError for a cost or key
+    outside the range, for limiters of different stores, and for limiters of one name with
+    different rules on one key. Safe from any thread.
+    """
+    return _saqiya.check_all(items, 0)
+
+
+def peek_all(items: Iterable[Item]) -> Decision:
+    """What check_all() would say, charging nothing."""
+    return _saqiya.peek_all(items)
+
+
+def acquire_all(items: Iterable[Item], *, timeout: Seconds | None) -> Decision:
+    """As check_all(), waiting up to `timeout` as Limiter.acquire() does.
+
+    Waiting is by reservation where every rule of every item is a token bucket.
+    """
+    wanted = tuple(items)
+    return acquire(
+        lambda max_wait_us: _saqiya.check_all(wanted, max_wait_us),
+        lambda decision: _saqiya.refund_all(wanted, decision),
+        pause_of(wanted),
+        wait_micros(timeout),
+    )
+
+
+def refund_all(items: Iterable[Item], decision: Decision) -> Decision:
+    """Gives back, once, what check_all() or acquire_all() took for these items.
+
+    Their costs do not matter. What was refunded, settled or released of one of them alone stays as
+    it is. Outcome of the result: "allowed", something was given back; "denied", nothing was left to
+    give; "unavailable", the store failed.
+    """
+    return _saqiya.refund_all(items, decision)

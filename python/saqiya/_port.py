@@ -11,7 +11,9 @@ import asyncio
 import math
 import weakref
 from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from saqiya import _saqiya
 from saqiya._saqiya import Decision
@@ -24,16 +26,16 @@ CAPACITY = 65_536
 class Port:
     __slots__ = (
         "__weakref__",
-        "_channel",
         "_fd",
         "_scheduled",
         "_timer_when",
+        "channel",
         "loop",
     )
 
     def __init__(self, store: Store, loop: AbstractEventLoop) -> None:
         channel = _saqiya.Channel(store._native, CAPACITY)
-        self._channel = channel
+        self.channel = channel
         self._fd = channel.fileno()
         self._scheduled = False
         # When the timer that counts will fire. Its handle would keep the loop, so it is not kept:
@@ -54,44 +56,40 @@ class Port:
     ) -> Future[Decision]:
         """A future of `loop`, which is the port's and is running."""
         future: Future[Decision] = loop.create_future()
-        self._channel.submit(future, operation, limiter, key, cost, max_wait_us)
+        self.channel.submit(future, operation, limiter, key, cost, max_wait_us)
         if not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._turn)
         return future
 
-    def refund(
-        self,
-        loop: AbstractEventLoop,
-        limiter: _saqiya.Limiter,
-        key: str | bytes,
-        decision: Decision,
-    ) -> Future[Decision]:
-        """As submit, giving back what the decision took."""
+    def start(self, call: Callable[..., None], *arguments: Any) -> Future[Decision]:
+        """As submit, by another call of the channel, which takes the future first.
+
+        Runs on the port's loop.
+        """
+        loop = asyncio.get_running_loop()
         future: Future[Decision] = loop.create_future()
-        self._channel.refund(future, limiter, key, decision)
+        call(future, *arguments)
         self._schedule(loop)
         return future
 
-    def give_back(self, limiter: _saqiya.Limiter, key: str | bytes, decision: Decision) -> None:
-        """A refund that nobody waits for."""
+    def send(self, call: Callable[..., None], *arguments: Any) -> None:
+        """As start, when nobody waits for the decision."""
         loop = self.loop()
         if loop is not None and not loop.is_closed():
-            self._channel.refund(None, limiter, key, decision)
+            call(None, *arguments)
             self._schedule(loop)
 
-    def abandon(
-        self, future: Future[Decision], operation: int, limiter: _saqiya.Limiter, key: str | bytes
-    ) -> None:
-        """The caller has left: its request is dropped, or what a check took is given back.
+    def abandon(self, future: Future[Decision]) -> Decision | None:
+        """The caller has left: its request is dropped; a decision that had come is returned.
 
-        Every future that was submitted and whose result nobody takes must come here.
+        Every future of submit or start whose result nobody takes must come here; an allowed check
+        that is returned must be given back.
         """
-        decision = self._channel.cancel(future)
+        decision = self.channel.cancel(future)
         if decision is None and future.done() and not future.cancelled():
             decision = future.result()
-        if decision and operation == _saqiya.OP_CHECK:
-            self.give_back(limiter, key, decision)
+        return decision
 
     def _schedule(self, loop: AbstractEventLoop) -> None:
         if not self._scheduled:
@@ -108,7 +106,7 @@ class Port:
             self.process()
 
     def process(self) -> None:
-        timeout_us = self._channel.process()
+        timeout_us = self.channel.process()
         loop = self.loop()
         if timeout_us < 0 or loop is None:
             return
@@ -121,7 +119,7 @@ class Port:
         # The descriptor must leave the loop's selector before it is closed: its number may be
         # given out again at once. Another thread's loop does that itself, and closes after it.
         try:
-            channel, fd = self._channel, self._fd
+            channel, fd = self.channel, self._fd
         except AttributeError:
             return  # the constructor failed
         loop = self.loop()

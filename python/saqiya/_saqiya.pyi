@@ -10,9 +10,19 @@ __version__: str
 
 OP_CHECK: int
 OP_PEEK: int
-OP_REFUND: int
 OP_RESET: int
+NO_WAIT: int
 MAX_COST: int
+
+_Rule = tuple[int, int, int, int, int, int, int, str | None]
+_Item = tuple[Limiter, str | bytes] | tuple[Limiter, str | bytes, int]
+
+def check_all(items: Iterable[_Item], max_wait_us: int) -> Decision: ...
+def peek_all(items: Iterable[_Item], /) -> Decision: ...
+def refund_all(items: Iterable[_Item], decision: Decision) -> Decision: ...
+def acquire_pause(
+    items: Iterable[_Item], decision: Decision, attempt: int, left_us: int
+) -> int: ...
 
 class SaqiyaError(ValueError):
     """A call that can never work: a bad policy, URL or argument."""
@@ -36,6 +46,8 @@ class Decision:
         reset_after_us: int = 0,
         delay_us: int = 0,
         rule: int = 0,
+        item: int = 0,
+        rules: tuple[Decision, ...] = (),
     ) -> Decision: ...
     @property
     def allowed(self) -> bool: ...
@@ -61,22 +73,29 @@ class Decision:
     def delay_us(self) -> int: ...
     @property
     def rule(self) -> int: ...
+    @property
+    def item(self) -> int: ...
+    @property
+    def rules(self) -> tuple[Decision, ...]: ...
+    @property
+    def items(self) -> tuple[Decision, ...]: ...
     def __bool__(self) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(
         self,
-    ) -> tuple[type[Decision], tuple[str, str | None, int, int, int, int, int, int]]: ...
+    ) -> tuple[type[Decision], tuple[object, ...]]: ...
 
 @disjoint_base
 class Limiter:
-    """A policy bound to a store; policy is text or (capacity, tokens, period_us)."""
+    """A policy bound to a store; policy is text or a tuple of rules, each (algorithm, capacity,
+    tokens, period_us, queue, unit, anchor_day, zone)."""
 
     def __init__(
         self,
         store: Store,
-        policy: str | tuple[int, int, int],
+        policy: str | tuple[_Rule, ...],
         name: str | None = None,
         deadline_us: int = 0,
     ) -> None: ...
@@ -85,11 +104,16 @@ class Limiter:
     @property
     def name(self) -> str | None: ...
     @property
+    def rule_count(self) -> int: ...
+    @property
     def is_local(self) -> bool: ...
     def check(self, key: str | bytes, cost: int = 1) -> Decision: ...
     def peek(self, key: str | bytes, cost: int = 1) -> Decision: ...
     def reserve(self, key: str | bytes, cost: int, max_wait_us: int) -> Decision: ...
     def refund(self, key: str | bytes, decision: Decision) -> Decision: ...
+    def settle(self, key: str | bytes, decision: Decision, cost: int) -> Decision: ...
+    def renew(self, key: str | bytes, decision: Decision) -> Decision: ...
+    def release(self, key: str | bytes, decision: Decision) -> Decision: ...
     def reset(self, key: str | bytes) -> Decision: ...
     def check_many(self, keys: Iterable[str | bytes], cost: int = 1) -> list[Decision]: ...
     def http_headers(self, decision: Decision, fields: int = 0) -> dict[str, str]: ...
@@ -111,7 +135,47 @@ class Channel:
         max_wait_us: int,
         /,
     ) -> None: ...
+    def submit_all(
+        self,
+        future: Future[Decision] | None,
+        operation: int,
+        items: Iterable[_Item],
+        max_wait_us: int,
+        /,
+    ) -> None: ...
     def refund(
+        self,
+        future: Future[Decision] | None,
+        limiter: Limiter,
+        key: str | bytes,
+        decision: Decision,
+        /,
+    ) -> None: ...
+    def refund_all(
+        self,
+        future: Future[Decision] | None,
+        items: Iterable[_Item],
+        decision: Decision,
+        /,
+    ) -> None: ...
+    def settle(
+        self,
+        future: Future[Decision] | None,
+        limiter: Limiter,
+        key: str | bytes,
+        decision: Decision,
+        cost: int,
+        /,
+    ) -> None: ...
+    def release(
+        self,
+        future: Future[Decision] | None,
+        limiter: Limiter,
+        key: str | bytes,
+        decision: Decision,
+        /,
+    ) -> None: ...
+    def renew(
         self,
         future: Future[Decision] | None,
         limiter: Limiter,

@@ -41,7 +41,7 @@ class ManualClock:
         self._native.set(now_us)
 
     def set_wall(self, wall: Seconds) -> None:
-        """Sets the wall reading alone. Token buckets in this process do not look at it."""
+        """Sets the wall reading alone. In this process only windows and calendars look at it."""
         self._native.set_wall(micros(wall, "wall"))
 
     @property

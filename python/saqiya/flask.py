@@ -18,36 +18,41 @@ A refused request is answered with 429 and JSON, 503 when the store is unavailab
 app's normal response path. Every response of a limited route carries the rate limit fields. The
 decision is `flask.g.rate_limit`.
 
+A limit is a policy ("5/s burst 20", or "5/s; 1000/day", or what else saqiya.Limiter takes), or
+
+- a function of the request that returns one, for plans: `lambda: g.user.limit`. It may return a
+  Limiter, too, or None: no limit. Keep the counts of a user who changes the plan by returning
+  policies of one algorithm;
+- a list of (policy, key) pairs, decided together: all are charged, or none is.
+      @limiter.limit([("20/min", peer_address), ("1000/min", lambda: "all")])
+
 Configuration of an app, read by init_app: SAQIYA_STORE (a URL or Store) and SAQIYA_LIMIT (the
 app-wide limit). Without a store each app keeps its state in its own process.
 
-When several limits apply they are asked in order, the app-wide one first; one that has allowed a
-request keeps its charge when a later one refuses.
+When several limits apply (of the app, and of decorators) they are asked in order, the app-wide one
+first; one that has allowed a request keeps its charge when a later one refuses.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar, Union, cast
 
 from flask import Flask, Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 
-from saqiya._limiter import Limiter
-from saqiya._policy import Policy
+from saqiya._flask_limits import POLICIES, Bound, KeyFunction, Limit, RouteLimit
+from saqiya._limiter import Limiter, check_all
 from saqiya._saqiya import Decision
 from saqiya._store import Store, open_store
 
 __all__ = ["RateLimit", "peer_address"]
 
-KeyFunction = Callable[[], Union[str, bytes, None]]
 RefusedHandler = Callable[[Decision], Union[ResponseReturnValue, None]]
 View = TypeVar("View", bound=Callable[..., Any])
 
 _EXTENSION = "saqiya"
-_POLICIES = "_saqiya_policies"  # on a view: its decorators' policies, innermost first
 _EXEMPT = "_saqiya_exempt"  # on a view: the RateLimits that leave it alone
 
 
@@ -60,65 +65,11 @@ def peer_address() -> str:
     return request.remote_addr or ""
 
 
-class _RoutePolicy:
-    """One decorator. Its identity keeps equal policies of different routes apart."""
-
-    def __init__(
-        self,
-        policy: Policy,
-        key: KeyFunction | None,
-        name: str | None,
-        cost: int,
-        view_name: str,
-        position: int,
-    ) -> None:
-        self.policy = policy
-        self.key = key
-        self.name = name
-        self.cost = cost
-        self.view_name = view_name
-        self.position = position
-
-    def name_at(self, endpoint: str) -> str:
-        """The same in every process that serves the app: endpoints are unique within one.
-
-        The app's name comes first, so that apps on one Redis, which may all have an endpoint
-        called "login", keep their own counts.
-        """
-        if self.name is not None:
-            return self.name
-        name = f"{current_app.name}/{endpoint}"
-        if self not in getattr(current_app.view_functions.get(endpoint), _POLICIES, ()):
-            # A method of a class-based view, or a function that a view calls.
-            name += f":{self.view_name}"
-        if self.position > 0:
-            name += f"#{self.position}"
-        if len(name) <= 64 and name.isascii() and name.isprintable():
-            return name
-        return hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:32]
-
-
-class _Bound:
-    """What one RateLimit keeps for one app."""
-
-    def __init__(self, store: Store, app_wide: Limiter | None) -> None:
-        self.store = store
-        self.app_wide = app_wide
-        self.routes: dict[tuple[_RoutePolicy, str], Limiter] = {}
-
-    def route_limiter(self, policy: _RoutePolicy, endpoint: str) -> Limiter:
-        limiter = self.routes.get((policy, endpoint))
-        if limiter is None:
-            name = policy.name_at(endpoint)
-            made = Limiter(policy.policy, store=self.store, name=name)
-            limiter = self.routes.setdefault((policy, endpoint), made)
-        return limiter
-
-
 class RateLimit:
     """The extension; one object serves any number of apps, each with its own state.
 
-    limit: the app-wide limit, for every request but static files; None: only decorated routes.
+    limit: the app-wide limit, for every request but static files; None: only decorated routes. A
+        policy, a function that returns one, or a list of (policy, key) pairs.
     store: a Store or URL for apps whose configuration names none.
     key: returns what is limited, from the current request; None from it: do not limit.
     name: names the app-wide limit in keys and fields.
@@ -132,7 +83,7 @@ class RateLimit:
     def __init__(
         self,
         app: Flask | None = None,
-        limit: Policy | None = None,
+        limit: Limit | None = None,
         *,
         store: Store | str | None = None,
         key: KeyFunction = peer_address,
@@ -144,7 +95,7 @@ class RateLimit:
         if fields not in _FIELDS:
             raise ValueError(f"fields must be one of {', '.join(_FIELDS)}, not {fields!r}")
         if limit is not None:
-            Limiter(limit, name=name)  # fails here, not at the first request
+            RouteLimit(limit, None, name, 1)  # fails here, not in init_app
         self._limit = limit
         self._store = store
         self._key = key
@@ -157,21 +108,21 @@ class RateLimit:
 
     def init_app(self, app: Flask, *, store: Store | str | None = None) -> None:
         """Limits the app. Call it before other extensions whose work a refusal should save."""
-        bound_by: dict[RateLimit, _Bound] = app.extensions.setdefault(_EXTENSION, {})
+        bound_by: dict[RateLimit, Bound] = app.extensions.setdefault(_EXTENSION, {})
         if self in bound_by:
             raise RuntimeError("this RateLimit has been initialised with this app already")
         if not bound_by:
             app.after_request(_add_fields)
         chosen = open_store(store or app.config.get("SAQIYA_STORE") or self._store)
         limit = app.config.get("SAQIYA_LIMIT", self._limit)
-        app_wide = None if limit is None else Limiter(limit, store=chosen, name=self._name)
-        bound_by[self] = _Bound(chosen, app_wide)
+        app_wide = None if limit is None else RouteLimit(limit, None, self._name, 1)
+        bound_by[self] = Bound(chosen, app_wide)
         if app_wide is not None:
             app.before_request(self._before_request)
 
     def limit(
         self,
-        policy: Policy,
+        limit: Limit,
         *,
         key: KeyFunction | None = None,
         name: str | None = None,
@@ -180,23 +131,23 @@ class RateLimit:
         """Limits one view, besides the app-wide limit; may be stacked. Put it below the route.
 
         Routes do not share their counts, however alike; a name that is given is shared by all
-        limits that have it.
+        limits that have it. The policies of a list of pairs are called name-1, name-2, ...
         """
-        Limiter(policy, name=name).peek("", cost)  # fails here, not at the first request
+        RouteLimit(limit, key, name, cost)  # fails here, not at the first request
 
         def decorate(view: View) -> View:
-            earlier: tuple[_RoutePolicy, ...] = getattr(view, _POLICIES, ())
+            earlier: tuple[RouteLimit, ...] = getattr(view, POLICIES, ())
             view_name = getattr(view, "__qualname__", type(view).__qualname__)
-            route = _RoutePolicy(policy, key, name, cost, view_name, len(earlier))
+            route = RouteLimit(limit, key, name, cost, view_name, len(earlier))
 
             @functools.wraps(view)
             def limited(*args: Any, **kwargs: Any) -> Any:
-                refusal = self._check_route(route)
+                refusal = self._ask(route, request.endpoint or "")
                 if refusal is not None:
                     return refusal
                 return current_app.ensure_sync(view)(*args, **kwargs)
 
-            setattr(limited, _POLICIES, (*earlier, route))
+            setattr(limited, POLICIES, (*earlier, route))
             return cast(View, limited)
 
         return decorate
@@ -212,28 +163,35 @@ class RateLimit:
         return cast(View, exempted)
 
     def _before_request(self) -> ResponseReturnValue | None:
-        limiter = self._bound().app_wide
-        if limiter is None or self._is_free():
+        limit = self._bound().app_wide
+        if limit is None or self._is_free():
             return None
-        return self._ask(limiter, self._key(), 1)
+        return self._ask(limit, None)
 
-    def _check_route(self, route: _RoutePolicy) -> ResponseReturnValue | None:
-        limiter = self._bound().route_limiter(route, request.endpoint or "")
-        key = (route.key or self._key)()
-        return self._ask(limiter, key, route.cost)
-
-    def _ask(
-        self, limiter: Limiter, key: str | bytes | None, cost: int
-    ) -> ResponseReturnValue | None:
+    def _ask(self, limit: RouteLimit, endpoint: str | None) -> ResponseReturnValue | None:
         """None: go on; else the answer to a refused request."""
-        if key is None:
+        bound = self._bound()
+        items: list[tuple[Limiter, str | bytes, int]] = []
+        for part in limit.parts:
+            key = (part.key or self._key)()
+            limiter = None if key is None else bound.limiter(part, limit, endpoint)
+            if key is not None and limiter is not None:
+                items.append((limiter, key, limit.cost))
+        if not items:
             return None
-        decision = limiter.check(key, cost)
+        if len(items) == 1:
+            limiter, key, cost = items[0]
+            decision = limiter.check(key, cost)
+        else:
+            decision = check_all(items)
         answers: list[_Answer] = g.setdefault("_saqiya_answers", [])
-        answers.append((limiter, decision, self._fields))
-        g.rate_limit = min((answer[1] for answer in answers), key=_tightness)
-        if decision:
-            return None
+        for (limiter, _, _), told in zip(items, decision.items):
+            answers.append((limiter, told, self._fields))
+        earlier: Decision | None = g.get("rate_limit")
+        g.rate_limit = decision if earlier is None else min(earlier, decision, key=_tightness)
+        return None if decision else self._refuse(items[decision.item][0], decision)
+
+    def _refuse(self, limiter: Limiter, decision: Decision) -> ResponseReturnValue:
         answer = None if self._on_refused is None else self._on_refused(decision)
         if answer is not None:
             return answer
@@ -243,8 +201,8 @@ class RateLimit:
             mimetype="application/json",
         )
 
-    def _bound(self) -> _Bound:
-        bound_by: dict[RateLimit, _Bound] = current_app.extensions.get(_EXTENSION, {})
+    def _bound(self) -> Bound:
+        bound_by: dict[RateLimit, Bound] = current_app.extensions.get(_EXTENSION, {})
         try:
             return bound_by[self]
         except KeyError:

@@ -5,9 +5,12 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "calls.h"
 #include "decision.h"
+#include "group.h"
 #include "limiter.h"
 #include "saqiya/saqiya.hpp"
+#include "tickets.h"
 
 namespace saqiya::python {
 namespace {
@@ -35,6 +38,43 @@ void deliver(ChannelObject* self, PyObject* future, PyObject* decision) {
   if (PyDict_SetItem(self->orphans, future, decision) != 0) PyErr_Clear();
 }
 
+constexpr std::uint64_t kPrepared = 1;
+
+std::uint64_t user_data_of(PyObject* future) {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(future));
+}
+
+PyObject* future_of(std::uint64_t user_data) {
+  return reinterpret_cast<PyObject*>(static_cast<std::uintptr_t>(user_data & ~kPrepared));
+}
+
+// The Decision prepared for the future, which leaves the dictionary. A new reference; null, with or
+// without an exception, when there is none.
+DecisionObject* take_prepared(ChannelObject* self, PyObject* future) {
+  PyObject* decision = PyDict_GetItemWithError(self->prepared, future);
+  if (decision == nullptr) return nullptr;
+  Py_INCREF(decision);
+  if (PyDict_DelItem(self->prepared, future) != 0) Py_CLEAR(decision);
+  return reinterpret_cast<DecisionObject*>(decision);
+}
+
+DecisionObject* decision_for(ChannelObject* self, PyObject* future,
+                             const saqiya_completion& completion) {
+  if ((completion.user_data & kPrepared) != 0) {
+    DecisionObject* decision = take_prepared(self, future);
+    if (decision == nullptr) return nullptr;
+    decision->decision = completion.decision;
+    number(decision->view.parts);
+    return decision;
+  }
+  DecisionObject* decision = new_decision(self->state);
+  if (decision != nullptr) {
+    decision->decision = completion.decision;
+    decision->ticket = completion.ticket;
+  }
+  return decision;
+}
+
 bool drain(ChannelObject* self) {
   saqiya_completion completions[kDrainBatch];
   for (;;) {
@@ -45,14 +85,12 @@ bool drain(ChannelObject* self) {
       return false;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      auto* future = reinterpret_cast<PyObject*>(completions[i].user_data);
+      PyObject* future = future_of(completions[i].user_data);
       if (future == nullptr) continue;
-      DecisionObject* decision = new_decision(self->state);
+      DecisionObject* decision = decision_for(self, future, completions[i]);
       if (decision == nullptr) {
         PyErr_WriteUnraisable(future);  // out of memory: this waiter cannot be told
       } else {
-        decision->decision = completions[i].decision;
-        decision->ticket = completions[i].ticket;
         deliver(self, future, reinterpret_cast<PyObject*>(decision));
         Py_DECREF(decision);
       }
@@ -62,41 +100,84 @@ bool drain(ChannelObject* self) {
   }
 }
 
-// Ends a future at once: the queue is as full as it may be.
-bool deliver_busy(ChannelObject* self, PyObject* future) {
+// Ends a future at once: the queue is as full as it may be. prepared: null, or the Decision that
+// was to be its answer.
+bool deliver_busy(ChannelObject* self, PyObject* future, DecisionObject* prepared) {
   if (future == Py_None) return true;
-  DecisionObject* decision = new_decision(self->state);
-  if (decision == nullptr) return false;
-  decision->decision = saqiya_decision{};
-  decision->decision.outcome = SAQIYA_UNAVAILABLE;
-  decision->decision.reason = SAQIYA_REASON_BUSY;
-  decision->ticket = saqiya_ticket{};
+  saqiya_decision busy = {};
+  busy.outcome = SAQIYA_UNAVAILABLE;
+  busy.reason = SAQIYA_REASON_BUSY;
+  DecisionObject* decision = prepared;
+  if (decision == nullptr) {
+    decision = new_decision(self->state);
+    if (decision == nullptr) return false;
+    decision->ticket = saqiya_ticket{};
+  } else {
+    Py_INCREF(reinterpret_cast<PyObject*>(decision));
+    Parts* parts = decision->view.parts;
+    for (std::uint32_t i = 0; i < parts->count; ++i) parts->decisions[i] = busy;
+    number(parts);
+  }
+  decision->decision = busy;
   deliver(self, future, reinterpret_cast<PyObject*>(decision));
   Py_DECREF(decision);
   return true;
 }
 
-// future: None when nobody waits. Returns None, or null with an exception set.
-PyObject* send(ChannelObject* self, PyObject* future, saqiya_request* request) {
+enum class Sent { kYes, kBusy, kError };
+
+// future: None when nobody waits. prepared: null, or the Decision whose parts the request names.
+Sent send(ChannelObject* self, PyObject* future, saqiya_request* request,
+          DecisionObject* prepared = nullptr) {
   if (future != Py_None) {
-    request->user_data = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(future));
+    request->user_data = user_data_of(future);
+    if (prepared != nullptr) {
+      request->user_data |= kPrepared;
+      auto* decision = reinterpret_cast<PyObject*>(prepared);
+      if (PyDict_SetItem(self->prepared, future, decision) != 0) return Sent::kError;
+    }
     Py_INCREF(future);
   }
   const int status = saqiya_queue_submit(self->queue, request);
   if (status == SAQIYA_OK) [[likely]]
-    Py_RETURN_NONE;
+    return Sent::kYes;
   if (future != Py_None) Py_DECREF(future);
-  if (status != SAQIYA_QUEUE_FULL) return raise_status(self->state, status);
-  if (!deliver_busy(self, future)) return nullptr;
+  if (prepared != nullptr && PyDict_DelItem(self->prepared, future) != 0) return Sent::kError;
+  if (status == SAQIYA_QUEUE_FULL) {
+    return deliver_busy(self, future, prepared) ? Sent::kBusy : Sent::kError;
+  }
+  if (request->items != nullptr) {
+    raise_items(self->state, status);
+  } else {
+    raise_status(self->state, status);
+  }
+  return Sent::kError;
+}
+
+PyObject* done(Sent sent) {
+  if (sent == Sent::kError) return nullptr;
   Py_RETURN_NONE;
 }
 
-bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request* request) {
-  LimiterObject* native;
+// A request with a part for each rule of the items.
+PyObject* send_several(ChannelObject* self, PyObject* future, saqiya_request* request,
+                       const Items& items) {
+  DecisionObject* prepared = items.new_decision(self->state);
+  if (prepared == nullptr) return nullptr;
+  const Parts* parts = prepared->view.parts;
+  request->each = parts->decisions;
+  if (request->op == SAQIYA_OP_CHECK) request->tickets = parts->tickets;
+  const Sent sent = send(self, future, request, prepared);
+  Py_DECREF(prepared);
+  return done(sent);
+}
+
+bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request* request,
+          LimiterObject** native) {
   saqiya_key bytes;
-  if (!read_limiter(self->state, limiter, &native) || !read_key(key, &bytes)) return false;
+  if (!read_limiter(self->state, limiter, native) || !read_key(key, &bytes)) return false;
   saqiya_request_init(request, sizeof *request);
-  request->limiter = native->handle;
+  request->limiter = (*native)->handle;
   request->key = bytes.data;
   request->key_len = bytes.len;
   return true;
@@ -109,34 +190,115 @@ bool takes(const char* function, Py_ssize_t count, Py_ssize_t wanted) {
   return false;
 }
 
+bool read_operation(PyObject* object, saqiya_request* request) {
+  const long operation = PyLong_AsLong(object);
+  request->op = static_cast<std::uint32_t>(operation);
+  return operation != -1 || PyErr_Occurred() == nullptr;
+}
+
+bool read_wait(PyObject* object, saqiya_request* request) {
+  request->max_wait_us = PyLong_AsLongLong(object);
+  return request->max_wait_us != -1 || PyErr_Occurred() == nullptr;
+}
+
 PyObject* channel_submit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   ChannelObject* self = self_of(object);
   saqiya_request request;
-  if (!takes("submit", count, 6) || !open(self) || !fill(self, args[2], args[3], &request) ||
-      !read_cost(self->state, args[4], &request.cost)) {
+  LimiterObject* limiter;
+  if (!takes("submit", count, 6) || !open(self) ||
+      !fill(self, args[2], args[3], &request, &limiter) ||
+      !read_cost(self->state, args[4], &request.cost) || !read_operation(args[1], &request) ||
+      !read_wait(args[5], &request)) {
     return nullptr;
   }
-  const long operation = PyLong_AsLong(args[1]);
-  request.op = static_cast<std::uint32_t>(operation);
-  request.max_wait_us = PyLong_AsLongLong(args[5]);
-  if ((operation == -1 || request.max_wait_us == -1) && PyErr_Occurred() != nullptr) {
+  if (limiter->rules == 1 || request.op == SAQIYA_OP_RESET) [[likely]] {
+    return done(send(self, args[0], &request));
+  }
+  Items items;
+  if (!items.set(self->state, limiter, {request.key, request.key_len}, request.cost)) {
     return nullptr;
   }
-  return send(self, args[0], &request);
+  return send_several(self, args[0], &request, items);
+}
+
+PyObject* channel_submit_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  ChannelObject* self = self_of(object);
+  saqiya_request request;
+  saqiya_request_init(&request, sizeof request);
+  Items items;
+  if (!takes("submit_all", count, 4) || !open(self) || !items.read(self->state, args[2]) ||
+      !read_operation(args[1], &request) || !read_wait(args[3], &request)) {
+    return nullptr;
+  }
+  request.items = items.data();
+  request.item_count = items.count();
+  return send_several(self, args[0], &request, items);
+}
+
+// Sends a request that is about a decision's tickets, which are put back when it is not made.
+PyObject* send_tickets(ChannelObject* self, PyObject* future, saqiya_request* request,
+                       PyObject* argument, std::size_t rules, Take take) {
+  DecisionObject* decision;
+  Tickets tickets;
+  if (!read_decision(self->state, argument, &decision) ||
+      !tickets.take(self->state, decision, rules, take)) {
+    return nullptr;
+  }
+  request->ticket = tickets.data();
+  const Sent sent = send(self, future, request);
+  if (sent != Sent::kYes) tickets.put_back();
+  return done(sent);
+}
+
+// refund, release and renew, which have the same arguments.
+PyObject* change(PyObject* object, const char* function, saqiya_op operation, Take take,
+                 PyObject* const* args, Py_ssize_t count) {
+  ChannelObject* self = self_of(object);
+  saqiya_request request;
+  LimiterObject* limiter;
+  if (!takes(function, count, 4) || !open(self) ||
+      !fill(self, args[1], args[2], &request, &limiter)) {
+    return nullptr;
+  }
+  request.op = operation;
+  return send_tickets(self, args[0], &request, args[3], limiter->rules, take);
 }
 
 PyObject* channel_refund(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  return change(object, "refund", SAQIYA_OP_REFUND, Take::kAll, args, count);
+}
+PyObject* channel_release(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  return change(object, "release", SAQIYA_OP_REFUND, Take::kLeases, args, count);
+}
+PyObject* channel_renew(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  return change(object, "renew", SAQIYA_OP_RENEW, Take::kNone, args, count);
+}
+
+PyObject* channel_settle(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   ChannelObject* self = self_of(object);
   saqiya_request request;
-  DecisionObject* decision;
-  if (!takes("refund", count, 4) || !open(self) || !fill(self, args[1], args[2], &request) ||
-      !read_decision(self->state, args[3], &decision)) {
+  LimiterObject* limiter;
+  if (!takes("settle", count, 5) || !open(self) ||
+      !fill(self, args[1], args[2], &request, &limiter) ||
+      !read_cost(self->state, args[4], &request.cost)) {
     return nullptr;
   }
-  saqiya_ticket ticket = take_ticket(decision);
+  request.op = SAQIYA_OP_SETTLE;
+  return send_tickets(self, args[0], &request, args[3], limiter->rules, Take::kAll);
+}
+
+PyObject* channel_refund_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  ChannelObject* self = self_of(object);
+  saqiya_request request;
+  saqiya_request_init(&request, sizeof request);
+  Items items;
+  if (!takes("refund_all", count, 3) || !open(self) || !items.read(self->state, args[1])) {
+    return nullptr;
+  }
   request.op = SAQIYA_OP_REFUND;
-  request.ticket = &ticket;
-  return send(self, args[0], &request);
+  request.items = items.data();
+  request.item_count = items.count();
+  return send_tickets(self, args[0], &request, args[2], items.rules(), Take::kAll);
 }
 
 PyObject* channel_process(PyObject* object, PyObject*) {
@@ -153,9 +315,12 @@ PyObject* channel_cancel(PyObject* object, PyObject* future) {
   if (self->queue == nullptr) Py_RETURN_NONE;
   // Drained first, so that what has come already is among the orphans.
   if (!drain(self)) return nullptr;
-  const auto user_data = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(future));
+  const int is_prepared = PyDict_Contains(self->prepared, future);
+  if (is_prepared < 0) return nullptr;
+  const std::uint64_t user_data = user_data_of(future) | (is_prepared != 0 ? kPrepared : 0);
   if (self->queue != nullptr && saqiya_queue_cancel(self->queue, user_data) == SAQIYA_OK) {
     Py_DECREF(future);
+    if (is_prepared != 0 && PyDict_DelItem(self->prepared, future) != 0) return nullptr;
     Py_RETURN_NONE;
   }
   PyObject* decision = PyDict_GetItemWithError(self->orphans, future);
@@ -177,12 +342,11 @@ void shut(ChannelObject* self) {
   saqiya_completion completions[kDrainBatch];
   std::size_t count = 0;
   while (saqiya_queue_drain(queue, completions, kDrainBatch, &count) == SAQIYA_OK && count > 0) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Py_XDECREF(reinterpret_cast<PyObject*>(completions[i].user_data));
-    }
+    for (std::size_t i = 0; i < count; ++i) Py_XDECREF(future_of(completions[i].user_data));
   }
   saqiya_queue_free(queue);
   if (self->orphans != nullptr) PyDict_Clear(self->orphans);
+  if (self->prepared != nullptr) PyDict_Clear(self->prepared);
 }
 
 PyObject* channel_close(PyObject* object, PyObject*) {
@@ -230,7 +394,8 @@ int channel_init(PyObject* object, PyObject* args, PyObject* kwargs) {
     self->state = state;
     self->queue = queue;
     self->orphans = PyDict_New();
-    return self->orphans == nullptr ? -1 : 0;
+    self->prepared = PyDict_New();
+    return self->orphans == nullptr || self->prepared == nullptr ? -1 : 0;
   } catch (const pybind11::cast_error&) {
     PyErr_Format(PyExc_TypeError, "store must be a Store, not %.100s", Py_TYPE(store)->tp_name);
     return -1;
@@ -240,11 +405,13 @@ int channel_init(PyObject* object, PyObject* args, PyObject* kwargs) {
 int channel_traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self_of(object)->orphans);
+  Py_VISIT(self_of(object)->prepared);
   return 0;
 }
 
 int channel_clear(PyObject* object) {
   Py_CLEAR(self_of(object)->orphans);
+  // Not `prepared`: until it is shut the queue may write to the decisions in there.
   return 0;
 }
 
@@ -253,22 +420,34 @@ void channel_dealloc(PyObject* object) {
   PyObject_GC_UnTrack(object);
   shut(self_of(object));
   Py_CLEAR(self_of(object)->orphans);
+  Py_CLEAR(self_of(object)->prepared);
   type->tp_free(object);
   Py_DECREF(type);
 }
 
-PyCFunction fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 PyMethodDef methods[] = {
-    {"submit", fast(channel_submit), METH_FASTCALL,
+    {"submit", as_method(channel_submit), METH_FASTCALL,
      "submit($self, future, operation, limiter, key, cost, max_wait_us, /)\n--\n\n"
      "Puts a request into the queue; the future (or None) gets its Decision in process(). A full\n"
      "queue ends the future at once, unavailable with reason \"busy\"."},
-    {"refund", fast(channel_refund), METH_FASTCALL,
+    {"submit_all", as_method(channel_submit_all), METH_FASTCALL,
+     "submit_all($self, future, operation, items, max_wait_us, /)\n--\n\n"
+     "As submit(), for several items that are decided together."},
+    {"refund", as_method(channel_refund), METH_FASTCALL,
      "refund($self, future, limiter, key, decision, /)\n--\n\n"
      "As submit(), giving back what the decision took."},
+    {"refund_all", as_method(channel_refund_all), METH_FASTCALL,
+     "refund_all($self, future, items, decision, /)\n--\n\n"
+     "As refund(), of several items."},
+    {"settle", as_method(channel_settle), METH_FASTCALL,
+     "settle($self, future, limiter, key, decision, cost, /)\n--\n\n"
+     "As refund(), making the charge the cost."},
+    {"release", as_method(channel_release), METH_FASTCALL,
+     "release($self, future, limiter, key, decision, /)\n--\n\n"
+     "As refund(), of leases only."},
+    {"renew", as_method(channel_renew), METH_FASTCALL,
+     "renew($self, future, limiter, key, decision, /)\n--\n\n"
+     "As refund(), renewing the decision's leases."},
     {"process", channel_process, METH_NOARGS,
      "process($self, /)\n--\n\n"
      "Sends and receives what the sockets allow and ends futures. Returns the microseconds after\n"

@@ -2,7 +2,8 @@
 //
 // It belongs to one event loop, and knows nothing of loops: saqiya/_aio.py decides when to call
 // process(). The queue's user_data is the future itself, of which the queue owns one reference
-// from submit until the completion is drained or the request cancelled; 0: nobody waits.
+// from submit until the completion is drained or the request cancelled; 0: nobody waits. Its lowest
+// bit, which no address has, tells that the Decision has been made already, in `prepared`.
 #ifndef SAQIYA_PYTHON_CHANNEL_H
 #define SAQIYA_PYTHON_CHANNEL_H
 
@@ -19,6 +20,9 @@ struct ChannelObject {
   // Decisions whose future had been cancelled when they came: future -> Decision, until cancel()
   // asks for them, so that they can be given back.
   PyObject* orphans;
+  // Of requests of several rules: future -> the Decision whose parts the queue writes to, until the
+  // request has completed or was cancelled.
+  PyObject* prepared;
 };
 
 extern PyType_Spec channel_spec;

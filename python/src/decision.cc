@@ -21,17 +21,47 @@ int number_of(const char* (*name_of)(std::int32_t), int first, int last, const c
   return -1;
 }
 
+// Gives self the parts that are copies of these Decisions' numbers; their tickets stay where they
+// are.
+bool copy_parts(DecisionObject* self, PyObject* rules) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(rules);
+  if (static_cast<std::size_t>(count) > kMaxParts) {
+    PyErr_SetString(PyExc_ValueError, "too many rules");
+    return false;
+  }
+  Parts* parts = new_parts(static_cast<std::size_t>(count));
+  if (parts == nullptr) {
+    PyErr_NoMemory();
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* rule = PyTuple_GET_ITEM(rules, i);
+    if (Py_TYPE(rule) != Py_TYPE(self)) {
+      PyErr_Format(PyExc_TypeError, "rules must be Decisions, not %.100s", Py_TYPE(rule)->tp_name);
+      release(parts);
+      return false;
+    }
+    parts->decisions[i] = decision_of(rule);
+    parts->items[i] = static_cast<std::uint8_t>(decision_of(rule).item);
+  }
+  self->view = {parts, 0, static_cast<std::uint32_t>(count)};
+  self->several = true;
+  return true;
+}
+
 PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"outcome",   "reason",         "limit",
-                                       "remaining", "retry_after_us", "reset_after_us",
-                                       "delay_us",  "rule",           nullptr};
+  static const char* const kNames[] = {"outcome",        "reason",         "limit",    "remaining",
+                                       "retry_after_us", "reset_after_us", "delay_us", "rule",
+                                       "item",           "rules",          nullptr};
   const char* outcome = nullptr;
   const char* reason = nullptr;
   long long limit = 0, remaining = 0, retry_after = 0, reset_after = 0, delay = 0;
-  int rule = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLi:Decision", const_cast<char**>(kNames),
-                                   &outcome, &reason, &limit, &remaining, &retry_after,
-                                   &reset_after, &delay, &rule)) {
+  int rule = 0, item = 0;
+  PyObject* rules = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLiiO!:Decision",
+                                   const_cast<char**>(kNames), &outcome, &reason, &limit,
+                                   &remaining, &retry_after, &reset_after, &delay, &rule, &item,
+                                   &PyTuple_Type, &rules)) {
     return nullptr;
   }
   const int outcome_number =
@@ -49,6 +79,7 @@ PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->decision = saqiya_decision{};
   self->ticket = saqiya_ticket{};
   new (&self->spent) std::atomic<bool>(false);
+  self->several = false;
   self->decision.outcome = outcome_number;
   self->decision.reason = reason_number;
   self->decision.limit = limit;
@@ -57,11 +88,17 @@ PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->decision.reset_after_us = reset_after;
   self->decision.delay_us = delay;
   self->decision.rule = rule;
+  self->decision.item = item;
+  if (rules != nullptr && PyTuple_GET_SIZE(rules) > 0 && !copy_parts(self, rules)) {
+    Py_DECREF(reinterpret_cast<PyObject*>(self));
+    return nullptr;
+  }
   return reinterpret_cast<PyObject*>(self);
 }
 
 void decision_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  if (self_of(self)->several) release(self_of(self)->view.parts);
   PyObject_Free(self);
   Py_DECREF(type);
 }
@@ -93,6 +130,58 @@ PyObject* get_reset_after(PyObject* self, void*) {
 }
 PyObject* get_delay(PyObject* self, void*) { return seconds(decision_of(self).delay_us); }
 
+// The Decision of the parts from `first` on: the decision itself when these are all of them.
+PyObject* part_of(PyObject* object, std::uint32_t first, std::uint32_t count) {
+  const View& view = self_of(object)->view;
+  if (count == view.count) {
+    Py_INCREF(object);
+    return object;
+  }
+  auto* part = PyObject_New(DecisionObject, Py_TYPE(object));
+  if (part == nullptr) return nullptr;
+  part->decision = combine(view.parts->decisions + first, count);
+  part->view = {share(view.parts), first, count};
+  new (&part->spent) std::atomic<bool>(false);
+  part->several = true;
+  return reinterpret_cast<PyObject*>(part);
+}
+
+bool tells_parts(PyObject* self) {
+  return self_of(self)->several && self_of(self)->view.parts->told;
+}
+
+PyObject* get_rules(PyObject* self, void*) {
+  if (!tells_parts(self)) return PyTuple_Pack(1, self);
+  const View& view = self_of(self)->view;
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(view.count));
+  for (std::uint32_t i = 0; tuple != nullptr && i < view.count; ++i) {
+    PyObject* part = part_of(self, view.first + i, 1);
+    if (part == nullptr) {
+      Py_CLEAR(tuple);
+    } else {
+      PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), part);
+    }
+  }
+  return tuple;
+}
+
+PyObject* get_items(PyObject* self, void*) {
+  if (!tells_parts(self)) return PyTuple_Pack(1, self);
+  const View& view = self_of(self)->view;
+  const std::uint8_t* item = view.parts->items + view.first;
+  PyObject* list = PyList_New(0);
+  for (std::uint32_t begin = 0, end = 0; list != nullptr && begin < view.count; begin = end) {
+    for (end = begin; end < view.count && item[end] == item[begin];) ++end;
+    PyObject* part = part_of(self, view.first + begin, end - begin);
+    if (part == nullptr || PyList_Append(list, part) != 0) Py_CLEAR(list);
+    Py_XDECREF(part);
+  }
+  if (list == nullptr) return nullptr;
+  PyObject* tuple = PyList_AsTuple(list);
+  Py_DECREF(list);
+  return tuple;
+}
+
 PyObject* decision_repr(PyObject* self) {
   const saqiya_decision& d = decision_of(self);
   const char* outcome = saqiya_outcome_name(d.outcome);
@@ -123,7 +212,8 @@ PyObject* decision_repr(PyObject* self) {
 bool equal(const saqiya_decision& a, const saqiya_decision& b) {
   return a.outcome == b.outcome && a.reason == b.reason && a.limit == b.limit &&
          a.remaining == b.remaining && a.retry_after_us == b.retry_after_us &&
-         a.reset_after_us == b.reset_after_us && a.delay_us == b.delay_us && a.rule == b.rule;
+         a.reset_after_us == b.reset_after_us && a.delay_us == b.delay_us && a.rule == b.rule &&
+         a.item == b.item;
 }
 
 PyObject* decision_compare(PyObject* self, PyObject* other, int operation) {
@@ -134,14 +224,14 @@ PyObject* decision_compare(PyObject* self, PyObject* other, int operation) {
   return PyBool_FromLong(same == (operation == Py_EQ));
 }
 
-// The constructor's arguments.
+// The constructor's arguments but for the rules.
 PyObject* fields(PyObject* self) {
   const saqiya_decision& d = decision_of(self);
   const char* reason = d.reason == SAQIYA_REASON_NONE ? nullptr : saqiya_reason_name(d.reason);
   return Py_BuildValue(
-      "(szLLLLLi)", saqiya_outcome_name(d.outcome), reason, static_cast<long long>(d.limit),
+      "(szLLLLLii)", saqiya_outcome_name(d.outcome), reason, static_cast<long long>(d.limit),
       static_cast<long long>(d.remaining), static_cast<long long>(d.retry_after_us),
-      static_cast<long long>(d.reset_after_us), static_cast<long long>(d.delay_us), d.rule);
+      static_cast<long long>(d.reset_after_us), static_cast<long long>(d.delay_us), d.rule, d.item);
 }
 
 Py_hash_t decision_hash(PyObject* self) {
@@ -154,6 +244,14 @@ Py_hash_t decision_hash(PyObject* self) {
 
 PyObject* decision_reduce(PyObject* self, PyObject*) {
   PyObject* arguments = fields(self);
+  if (arguments != nullptr && tells_parts(self) && self_of(self)->view.count > 1) {
+    PyObject* rules = get_rules(self, nullptr);
+    PyObject* more = rules == nullptr ? nullptr : PyTuple_Pack(1, rules);
+    PyObject* all = more == nullptr ? nullptr : PySequence_Concat(arguments, more);
+    Py_XDECREF(rules);
+    Py_XDECREF(more);
+    Py_SETREF(arguments, all);
+  }
   if (arguments == nullptr) return nullptr;
   return Py_BuildValue("(ON)", Py_TYPE(self), arguments);
 }
@@ -162,9 +260,9 @@ constexpr Py_ssize_t kBase = offsetof(DecisionObject, decision);
 
 PyMemberDef members[] = {
     {"limit", T_LONGLONG, kBase + offsetof(saqiya_decision, limit), READONLY,
-     "Capacity of the rule that bound; 2**53 - 1 when unlimited."},
+     "What the rule that bound allows at the most; 2**53 - 1 when unlimited."},
     {"remaining", T_LONGLONG, kBase + offsetof(saqiya_decision, remaining), READONLY,
-     "Tokens left afterwards, rounded down: 0 <= remaining <= limit."},
+     "What is left of it afterwards, rounded down: 0 <= remaining <= limit."},
     {"retry_after_us", T_LONGLONG, kBase + offsetof(saqiya_decision, retry_after_us), READONLY,
      "retry_after in whole microseconds; 2**63 - 1 for never."},
     {"reset_after_us", T_LONGLONG, kBase + offsetof(saqiya_decision, reset_after_us), READONLY,
@@ -172,7 +270,11 @@ PyMemberDef members[] = {
     {"delay_us", T_LONGLONG, kBase + offsetof(saqiya_decision, delay_us), READONLY,
      "delay in whole microseconds."},
     {"rule", T_INT, kBase + offsetof(saqiya_decision, rule), READONLY,
-     "Index of the rule that bound, from 0."},
+     "Index of the rule that bound, from 0: refused, of those that refused the one with the "
+     "longest "
+     "wait; allowed, the one with the least remaining share."},
+    {"item", T_INT, kBase + offsetof(saqiya_decision, item), READONLY,
+     "After check_all(): index of the item whose rule that is."},
     {nullptr, 0, 0, 0, nullptr}};
 
 PyGetSetDef getters[] = {
@@ -187,9 +289,20 @@ PyGetSetDef getters[] = {
      "Seconds until this very cost passes if nobody else comes; math.inf for never, 0.0 when "
      "allowed.",
      nullptr},
-    {"reset_after", get_reset_after, nullptr, "Seconds until full again if left alone.", nullptr},
+    {"reset_after", get_reset_after, nullptr,
+     "Seconds until all of the limit is there again if left alone.", nullptr},
     {"delay", get_delay, nullptr,
-     "Seconds to wait before going on; above 0 only for a reservation. acquire() has waited them.",
+     "Seconds to wait before going on; above 0 only for a reservation and for a rule with a queue. "
+     "acquire() has waited them.",
+     nullptr},
+    {"rules", get_rules, nullptr,
+     "What each rule alone says, as Decisions: of the policy's rules in turn, after check_all() of "
+     "every item's; of a single rule, and after check_many(), this decision. They are charged when "
+     "the whole is allowed.",
+     nullptr},
+    {"items", get_items, nullptr,
+     "After check_all(), what each item alone says, as Decisions; else this decision. Each can be "
+     "refunded, settled or renewed by its own limiter.",
      nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
@@ -197,11 +310,13 @@ PyMethodDef methods[] = {
     {"__reduce__", decision_reduce, METH_NOARGS, "Pickles the numbers; a copy cannot be refunded."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyDoc_STRVAR(kDoc,
-             "Decision(outcome, reason=None, limit=0, remaining=0, retry_after_us=0, "
-             "reset_after_us=0, delay_us=0, rule=0)\n--\n\n"
-             "The answer to a check: true when allowed, immutable, hashable.\n\n"
-             "It also carries what refund() needs, once. Decisions compare by their numbers.");
+PyDoc_STRVAR(
+    kDoc,
+    "Decision(outcome, reason=None, limit=0, remaining=0, retry_after_us=0, "
+    "reset_after_us=0, delay_us=0, rule=0, item=0, rules=())\n--\n\n"
+    "The answer to a check: true when allowed, immutable, hashable.\n\n"
+    "It also carries what refund(), settle() and release() need, once; copies do not. Decisions\n"
+    "compare by their numbers, those of their rules left out.");
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {Py_tp_new, reinterpret_cast<void*>(decision_new)},
@@ -216,6 +331,21 @@ PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {0, nullptr}};
 
 }  // namespace
+
+DecisionObject* new_decision_of(ModuleState* state, std::size_t rules) {
+  DecisionObject* object = new_decision(state);
+  if (object == nullptr) return nullptr;
+  Parts* parts = new_parts(rules);
+  if (parts == nullptr) {
+    Py_DECREF(reinterpret_cast<PyObject*>(object));
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  object->decision = saqiya_decision{};
+  object->view = {parts, 0, static_cast<std::uint32_t>(rules)};
+  object->several = true;
+  return object;
+}
 
 PyType_Spec decision_spec = {"saqiya._saqiya.Decision", sizeof(DecisionObject), 0,
 #ifdef Py_TPFLAGS_IMMUTABLETYPE

@@ -6,7 +6,7 @@
 namespace saqiya::python {
 namespace {
 
-constexpr std::size_t kBufferSize = 1024;
+constexpr std::size_t kBufferSize = 4096;  // 8 rules with the longest name
 
 PyObject* failed(int status) {
   PyErr_SetString(PyExc_RuntimeError, saqiya_status_message(status));

@@ -1,22 +1,37 @@
-// Decisions in this process are made with the GIL held: they take less time than giving it up
-// and no lock of the core is ever held while waiting for the GIL. Redis waits are made without it.
 #include "limiter.h"
 
 #include <pybind11/pybind11.h>
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 #include <vector>
 
 #include "arguments.h"
+#include "calls.h"
 #include "decision.h"
+#include "group.h"
 #include "http.h"
+#include "policy.h"
 #include "saqiya/saqiya.hpp"
+#include "tickets.h"
 
 namespace saqiya::python {
 namespace {
 
 LimiterObject* self_of(PyObject* self) { return reinterpret_cast<LimiterObject*>(self); }
+
+// The ways of a policy of several rules, whose decisions have parts.
+PyObject* check_item(LimiterObject* self, const saqiya_key& key, std::int64_t cost,
+                     std::int64_t max_wait_us) {
+  Items items;
+  return items.set(self->state, self, key, cost) ? check_items(self->state, items, max_wait_us)
+                                                 : nullptr;
+}
+
+PyObject* peek_item(LimiterObject* self, const saqiya_key& key, std::int64_t cost) {
+  Items items;
+  return items.set(self->state, self, key, cost) ? peek_items(self->state, items) : nullptr;
+}
 
 // Limiter.__new__(Limiter) makes an object whose __init__ has not run.
 bool ready(LimiterObject* self) {
@@ -26,52 +41,13 @@ bool ready(LimiterObject* self) {
   return false;
 }
 
-// Warns once per interpreter when a blocking call is made on the thread of a running event loop.
-bool warn_on_event_loop(ModuleState* state) {
-  if (state->warned_about_loop) return true;
-  PyObject* asyncio = PyImport_GetModule(state->asyncio_name);
-  if (asyncio == nullptr) return PyErr_Occurred() == nullptr;
-  PyObject* loop = PyObject_CallMethod(asyncio, "_get_running_loop", nullptr);
-  Py_DECREF(asyncio);
-  if (loop == nullptr) {
-    PyErr_Clear();  // asyncio is still being imported: no loop runs
-    return true;
-  }
-  const bool running = loop != Py_None;
-  Py_DECREF(loop);
-  if (!running) return true;
-  state->warned_about_loop = true;
-  return PyErr_WarnEx(PyExc_RuntimeWarning,
-                      "saqiya: a blocking call over Redis holds up the running event loop; "
-                      "await the same method of AsyncLimiter instead",
-                      1) == 0;
-}
-
-// Runs a call of the C API, without the GIL unless it is decided in this process.
-// False with an exception set.
-template <typename Call>
-bool run(LimiterObject* self, Call call) {
-  int status;
-  if (self->local) {
-    status = call();
-  } else {
-    if (!warn_on_event_loop(self->state)) return false;
-    Py_BEGIN_ALLOW_THREADS;
-    status = call();
-    Py_END_ALLOW_THREADS;
-  }
-  if (status == SAQIYA_OK) [[likely]]
-    return true;
-  raise_status(self->state, status);
-  return false;
-}
-
+// A call that makes one decision, in a new Decision without parts.
 template <typename Call>
 PyObject* decide(LimiterObject* self, Call call) {
   DecisionObject* result = new_decision(self->state);
   if (result == nullptr) return nullptr;
-  if (!run(self, [&] { return call(result); })) {
-    Py_DECREF(result);
+  if (!run_well(self->state, self->local, [&] { return call(result); })) {
+    Py_DECREF(reinterpret_cast<PyObject*>(result));
     return nullptr;
   }
   return reinterpret_cast<PyObject*>(result);
@@ -89,6 +65,7 @@ PyObject* limiter_check(PyObject* object, PyObject* const* args, Py_ssize_t coun
       !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
+  if (self->rules > 1) return check_item(self, key, cost, 0);
   return decide(self, [&](DecisionObject* result) {
     return saqiya_limiter_check(self->handle, key.data, key.len, cost, &result->decision,
                                 &result->ticket);
@@ -107,6 +84,7 @@ PyObject* limiter_peek(PyObject* object, PyObject* const* args, Py_ssize_t count
       !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
+  if (self->rules > 1) return peek_item(self, key, cost);
   return decide(self, [&](DecisionObject* result) {
     result->ticket = saqiya_ticket{};
     return saqiya_limiter_peek(self->handle, key.data, key.len, cost, &result->decision);
@@ -127,9 +105,40 @@ PyObject* limiter_reserve(PyObject* object, PyObject* const* args, Py_ssize_t co
   }
   const std::int64_t max_wait_us = PyLong_AsLongLong(given[2]);
   if (max_wait_us == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  if (self->rules > 1) return check_item(self, key, cost, max_wait_us);
   return decide(self, [&](DecisionObject* result) {
     return saqiya_limiter_check_wait(self->handle, key.data, key.len, cost, max_wait_us,
                                      &result->decision, &result->ticket);
+  });
+}
+
+// What is done with a decision's tickets by refund(), settle(), release() and renew(). The call
+// gets them and the decision to fill.
+template <typename Call>
+PyObject* change(LimiterObject* self, PyObject* argument, Take take, Call call) {
+  DecisionObject* decision;
+  Tickets tickets;
+  if (!read_decision(self->state, argument, &decision) ||
+      !tickets.take(self->state, decision, self->rules, take)) {
+    return nullptr;
+  }
+  PyObject* result = decide(self, [&](DecisionObject* made) {
+    made->ticket = saqiya_ticket{};
+    return call(tickets.data(), &made->decision);
+  });
+  if (result == nullptr) tickets.put_back();
+  return result;
+}
+
+PyObject* give_back(LimiterObject* self, const Signature<2>& signature, Take take,
+                    PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
+  PyObject* given[2];
+  saqiya_key key;
+  if (!ready(self) || !bind(signature, args, count, keywords, given) || !read_key(given[0], &key)) {
+    return nullptr;
+  }
+  return change(self, given[1], take, [&](saqiya_ticket* tickets, saqiya_decision* decision) {
+    return saqiya_limiter_refund(self->handle, key.data, key.len, tickets, decision);
   });
 }
 
@@ -137,18 +146,46 @@ constexpr Signature<2> kRefund = {"refund", 2, 2, {"key", "decision"}};
 
 PyObject* limiter_refund(PyObject* object, PyObject* const* args, Py_ssize_t count,
                          PyObject* keywords) {
+  return give_back(self_of(object), kRefund, Take::kAll, args, count, keywords);
+}
+
+constexpr Signature<2> kRelease = {"release", 2, 2, {"key", "decision"}};
+
+PyObject* limiter_release(PyObject* object, PyObject* const* args, Py_ssize_t count,
+                          PyObject* keywords) {
+  return give_back(self_of(object), kRelease, Take::kLeases, args, count, keywords);
+}
+
+constexpr Signature<2> kRenew = {"renew", 2, 2, {"key", "decision"}};
+
+PyObject* limiter_renew(PyObject* object, PyObject* const* args, Py_ssize_t count,
+                        PyObject* keywords) {
   LimiterObject* self = self_of(object);
   PyObject* given[2];
   saqiya_key key;
-  DecisionObject* decision;
-  if (!ready(self) || !bind(kRefund, args, count, keywords, given) || !read_key(given[0], &key) ||
-      !read_decision(self->state, given[1], &decision)) {
+  if (!ready(self) || !bind(kRenew, args, count, keywords, given) || !read_key(given[0], &key)) {
     return nullptr;
   }
-  return decide(self, [&](DecisionObject* result) {
-    saqiya_ticket ticket = take_ticket(decision);
-    result->ticket = saqiya_ticket{};
-    return saqiya_limiter_refund(self->handle, key.data, key.len, &ticket, &result->decision);
+  return change(self, given[1], Take::kNone,
+                [&](const saqiya_ticket* tickets, saqiya_decision* decision) {
+                  return saqiya_limiter_renew(self->handle, key.data, key.len, tickets, decision);
+                });
+}
+
+constexpr Signature<3> kSettle = {"settle", 3, 3, {"key", "decision", "cost"}};
+
+PyObject* limiter_settle(PyObject* object, PyObject* const* args, Py_ssize_t count,
+                         PyObject* keywords) {
+  LimiterObject* self = self_of(object);
+  PyObject* given[3];
+  saqiya_key key;
+  std::int64_t cost;
+  if (!ready(self) || !bind(kSettle, args, count, keywords, given) || !read_key(given[0], &key) ||
+      !read_cost(self->state, given[2], &cost)) {
+    return nullptr;
+  }
+  return change(self, given[1], Take::kAll, [&](saqiya_ticket* tickets, saqiya_decision* decision) {
+    return saqiya_limiter_settle(self->handle, key.data, key.len, tickets, cost, decision);
   });
 }
 
@@ -170,19 +207,36 @@ PyObject* limiter_reset(PyObject* object, PyObject* const* args, Py_ssize_t coun
 
 constexpr Signature<2> kCheckMany = {"check_many", 1, 2, {"keys", "cost"}};
 
+// The Decision of one of many. Its parts, if any, are only tickets.
+DecisionObject* one_of_many(LimiterObject* self, const saqiya_decision& decision,
+                            const saqiya_ticket* tickets) {
+  DecisionObject* made =
+      self->rules > 1 ? new_decision_of(self->state, self->rules) : new_decision(self->state);
+  if (made == nullptr) return nullptr;
+  made->decision = decision;
+  if (self->rules > 1) {
+    Parts* parts = made->view.parts;
+    parts->told = false;
+    std::copy(tickets, tickets + self->rules, parts->tickets);
+  } else {
+    made->ticket = *tickets;
+  }
+  return made;
+}
+
 // keys is a tuple, so that nobody can change it while the GIL is given up.
 PyObject* check_tuple(LimiterObject* self, PyObject* keys, std::int64_t cost) {
   const Py_ssize_t count = PyTuple_GET_SIZE(keys);
   const auto size = static_cast<std::size_t>(count);
   std::vector<saqiya_key> native_keys(size);
   std::vector<saqiya_decision> decisions(size);
-  std::vector<saqiya_ticket> tickets(size);
+  std::vector<saqiya_ticket> tickets(size * self->rules);
   for (std::size_t i = 0; i < size; ++i) {
     if (!read_key(PyTuple_GET_ITEM(keys, static_cast<Py_ssize_t>(i)), &native_keys[i])) {
       return nullptr;
     }
   }
-  if (!run(self, [&] {
+  if (!run_well(self->state, self->local, [&] {
         return saqiya_limiter_check_many(self->handle, native_keys.data(), size, cost,
                                          decisions.data(), tickets.data());
       })) {
@@ -190,13 +244,11 @@ PyObject* check_tuple(LimiterObject* self, PyObject* keys, std::int64_t cost) {
   }
   PyObject* list = PyList_New(count);
   for (std::size_t i = 0; list != nullptr && i < size; ++i) {
-    DecisionObject* decision = new_decision(self->state);
+    DecisionObject* decision = one_of_many(self, decisions[i], &tickets[i * self->rules]);
     if (decision == nullptr) {
       Py_CLEAR(list);
       break;
     }
-    decision->decision = decisions[i];
-    decision->ticket = tickets[i];
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), reinterpret_cast<PyObject*>(decision));
   }
   return list;
@@ -239,6 +291,11 @@ PyObject* get_name(PyObject* object, void*) {
   return PyUnicode_FromString(name);
 }
 
+PyObject* get_rule_count(PyObject* object, void*) {
+  if (!ready(self_of(object))) return nullptr;
+  return PyLong_FromSize_t(self_of(object)->rules);
+}
+
 PyObject* get_local(PyObject* object, void*) {
   if (!ready(self_of(object))) return nullptr;
   return PyBool_FromLong(self_of(object)->local);
@@ -278,35 +335,6 @@ PyObject* limiter_http_status(PyObject* object, PyObject* argument) {
   return http_of(object, argument, http_status);
 }
 
-// policy: str, or (capacity, tokens, period_us).
-saqiya_limiter* make_limiter(ModuleState* state, PyObject* store, PyObject* policy,
-                             const saqiya_limiter_options& options) {
-  auto& native_store = pybind11::cast<saqiya::api::Store&>(pybind11::handle(store));
-  saqiya_limiter* limiter = nullptr;
-  saqiya_error error = {};
-  int status;
-  if (PyUnicode_Check(policy)) {
-    Py_ssize_t length = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(policy, &length);
-    if (text == nullptr) return nullptr;
-    if (const std::size_t end = std::strlen(text); end != static_cast<std::size_t>(length)) {
-      raise_error(state, SAQIYA_BAD_POLICY, static_cast<int>(end), "unexpected zero character");
-      return nullptr;
-    }
-    status = saqiya_limiter_create(native_store.get(), text, &options, &limiter, &error);
-  } else {
-    long long capacity, tokens, period_us;
-    if (!PyArg_ParseTuple(policy, "LLL", &capacity, &tokens, &period_us)) return nullptr;
-    const saqiya_rule rule =
-        saqiya::api::token_bucket(capacity, tokens, saqiya::api::Micros{period_us});
-    status = saqiya_limiter_create_rules(native_store.get(), &rule, 1, &options, &limiter, &error);
-  }
-  if (status == SAQIYA_OK) return limiter;
-  const char* message = error.message[0] != '\0' ? error.message : saqiya_status_message(status);
-  raise_error(state, status, error.position, message);
-  return nullptr;
-}
-
 int limiter_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   static const char* const kNames[] = {"store", "policy", "name", "deadline_us", nullptr};
   PyObject* store = nullptr;
@@ -327,10 +355,13 @@ int limiter_init(PyObject* object, PyObject* args, PyObject* kwargs) {
   ModuleState* state = state_of(Py_TYPE(object));
   if (state == nullptr) return -1;
   try {
-    saqiya_limiter* limiter = make_limiter(state, store, policy, options);
+    auto& native_store = pybind11::cast<saqiya::api::Store&>(pybind11::handle(store));
+    saqiya_limiter* limiter = make_limiter(state, native_store.get(), policy, options);
     if (limiter == nullptr) return -1;
     self->state = state;
-    self->local = pybind11::cast<saqiya::api::Store&>(pybind11::handle(store)).is_local();
+    self->store = native_store.get();
+    self->rules = saqiya_limiter_rule_count(limiter);
+    self->local = native_store.is_local();
     self->handle = limiter;
     return 0;
   } catch (const pybind11::cast_error&) {
@@ -346,44 +377,63 @@ void limiter_dealloc(PyObject* object) {
   Py_DECREF(type);
 }
 
-template <typename Function>
-PyCFunction fast(Function function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
 
 PyMethodDef methods[] = {
-    {"check", fast(limiter_check), kFast,
+    {"check", as_method(limiter_check), kFast,
      "check($self, /, key, cost=1)\n--\n\n"
      "Asks for cost tokens for the key; returns a Decision, true when allowed.\n\n"
      "key is str (taken as UTF-8) or bytes, up to 65,536 bytes; cost an int, 0 ... 2**53 - 1. A\n"
-     "request that is not allowed is never charged. Safe from any thread. Over Redis the call\n"
-     "waits without the GIL, at most until the deadline; a store that fails gives the outcome\n"
-     "\"unavailable\", not an exception. Raises TypeError for other types, SaqiyaError for a cost\n"
-     "or key outside the range."},
-    {"peek", fast(limiter_peek), kFast,
+     "request that is not allowed is never charged; one that is, is charged to every rule of the\n"
+     "policy. Under a rule with a queue it may be allowed with a delay: sleep decision.delay "
+     "before\n"
+     "going on. Under concurrency the decision is the lease: give it to release(). Safe from any\n"
+     "thread. Over Redis the call waits without the GIL, at most until the deadline; a store that\n"
+     "fails gives the outcome \"unavailable\", not an exception. Raises TypeError for other "
+     "types,\n"
+     "SaqiyaError for a cost or key outside the range."},
+    {"peek", as_method(limiter_peek), kFast,
      "peek($self, /, key, cost=1)\n--\n\n"
      "What check() would say, charging nothing; remaining and reset_after describe the state as\n"
      "it is."},
-    {"reserve", fast(limiter_reserve), kFast,
+    {"reserve", as_method(limiter_reserve), kFast,
      "reserve($self, /, key, cost, max_wait_us)\n--\n\n"
      "As check(), and willing to wait: allowed when the tokens will be there within max_wait_us\n"
-     "microseconds. They are taken now; the caller sleeps decision.delay before going on."},
-    {"refund", fast(limiter_refund), kFast,
+     "microseconds. They are taken now; the caller sleeps decision.delay before going on. 0: as\n"
+     "check(); -1: without the wait of a rule's own queue, too. Only token buckets can be "
+     "reserved:\n"
+     "with any other rule in the policy max_wait_us counts as 0."},
+    {"refund", as_method(limiter_refund), kFast,
      "refund($self, /, key, decision)\n--\n\n"
-     "Gives back what the decision of a check took, as far as it has not been refilled "
-     "meanwhile.\n\n"
-     "A decision can be refunded once. Outcome of the result: \"allowed\", something was given\n"
-     "back; \"denied\", nothing was left to give; \"unavailable\", the store failed."},
-    {"reset", fast(limiter_reset), kFast,
+     "Gives back what the decision of a check took, as far as it still counts.\n\n"
+     "A decision can be refunded, settled or released once. Outcome of the result: \"allowed\",\n"
+     "something was given back; \"denied\", nothing was left to give; \"unavailable\", the store\n"
+     "failed. Raises SaqiyaError when the decision is of another number of rules."},
+    {"settle", as_method(limiter_settle), kFast,
+     "settle($self, /, key, decision, cost)\n--\n\n"
+     "Makes the charge of a check what it turned out to be: check an estimate, settle the true\n"
+     "cost (0 ... 2**53 - 1) when it is known.\n\n"
+     "Less is given back as by refund(); more is charged whatever the limit says, so that later\n"
+     "requests wait for it. Once for a decision. Outcome of the result: \"allowed\", done;\n"
+     "\"denied\", too late or done before: the charge no longer counts; \"unavailable\"."},
+    {"renew", as_method(limiter_renew), kFast,
+     "renew($self, /, key, decision)\n--\n\n"
+     "Concurrency: lets the decision's lease live for its rule's ttl from now on.\n\n"
+     "Outcome of the result: \"allowed\", it is still held; \"denied\", it has expired or was\n"
+     "released, and its slot may be another's; \"unavailable\"."},
+    {"release", as_method(limiter_release), kFast,
+     "release($self, /, key, decision)\n--\n\n"
+     "Concurrency: frees the slot that the decision holds. What other rules of the policy have\n"
+     "counted stays counted (refund() gives back both). Releasing twice is harmless; so is\n"
+     "releasing after the ttl. Outcomes as those of refund()."},
+    {"reset", as_method(limiter_reset), kFast,
      "reset($self, /, key)\n--\n\nForgets the key: it is as if it had never come."},
-    {"check_many", fast(limiter_check_many), kFast,
+    {"check_many", as_method(limiter_check_many), kFast,
      "check_many($self, /, keys, cost=1)\n--\n\n"
      "Checks every key of an iterable, in order, with one cost each; returns a list of "
      "Decisions.\n\n"
      "Each is decided on its own. Over Redis they travel together."},
-    {"http_headers", fast(limiter_http_headers), kFast,
+    {"http_headers", as_method(limiter_http_headers), kFast,
      "http_headers($self, /, decision, fields=0)\n--\n\n"
      "The decision as HTTP fields: a dict from names to values. Retry-After, in whole seconds, is\n"
      "among them when it applies; fields chooses others: 1, X-RateLimit-*; 2, RateLimit and\n"
@@ -398,12 +448,15 @@ PyMethodDef methods[] = {
 PyGetSetDef getters[] = {
     {"policy", get_policy, nullptr, "The canonical text of the policy, \"5/s burst 20\".", nullptr},
     {"name", get_name, nullptr, "The name given at creation, or None.", nullptr},
+    {"rule_count", get_rule_count, nullptr, "How many rules the policy has, 1 ... 8.", nullptr},
     {"is_local", get_local, nullptr, "True when the store decides in this process.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-PyDoc_STRVAR(kDoc,
-             "Limiter(store, policy, name=None, deadline_us=0)\n--\n\n"
-             "A policy bound to a store; policy is text or (capacity, tokens, period_us).");
+PyDoc_STRVAR(
+    kDoc,
+    "Limiter(store, policy, name=None, deadline_us=0)\n--\n\n"
+    "A policy bound to a store; policy is text or a tuple of rules, each (algorithm, capacity,\n"
+    "tokens, period_us, queue, unit, anchor_day, zone).");
 
 PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
                        {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -10,6 +10,7 @@
 
 #include "channel.h"
 #include "decision.h"
+#include "group.h"
 #include "limiter.h"
 #include "saqiya/saqiya.hpp"
 #include "state.h"
@@ -143,6 +144,7 @@ ModuleState* make_state(py::module_& module, const py::object& error_type) {
   if (raw->limiter_type == nullptr) throw py::error_already_set();
   raw->channel_type = add_type(module.ptr(), &channel_spec, capsule.ptr());
   if (raw->channel_type == nullptr) throw py::error_already_set();
+  if (!add_group_functions(module.ptr(), capsule.ptr())) throw py::error_already_set();
   return raw;
 }
 
@@ -151,8 +153,8 @@ void add_names(py::module_& module, ModuleState* state) {
   module.attr("__version__") = saqiya_version();
   module.attr("OP_CHECK") = static_cast<int>(SAQIYA_OP_CHECK);
   module.attr("OP_PEEK") = static_cast<int>(SAQIYA_OP_PEEK);
-  module.attr("OP_REFUND") = static_cast<int>(SAQIYA_OP_REFUND);
   module.attr("OP_RESET") = static_cast<int>(SAQIYA_OP_RESET);
+  module.attr("NO_WAIT") = static_cast<long long>(SAQIYA_NO_WAIT);
   module.attr("MAX_COST") = static_cast<long long>(SAQIYA_MAX_COST);
 }
 

@@ -1,0 +1,40 @@
+// The tickets of a decision, for one call that gives them back, settles or renews them.
+#ifndef SAQIYA_PYTHON_TICKETS_H
+#define SAQIYA_PYTHON_TICKETS_H
+
+#include <bitset>
+#include <cstddef>
+
+#include "decision.h"
+
+namespace saqiya::python {
+
+enum class Take {
+  kAll,     // each is spent by this call
+  kLeases,  // those of concurrency rules; the others are left where they are
+  kNone     // none: they are only looked at
+};
+
+class Tickets {
+ public:
+  // Takes the tickets; those that are spent already become empty ones, which give nothing back.
+  // rules: how many the call is for. False with SaqiyaError set when the decision has another
+  // number of them. The decision must outlive this object.
+  bool take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take);
+  // The request was not made after all: what was taken may be taken again.
+  void put_back();
+
+  saqiya_ticket* data() { return tickets_; }
+
+ private:
+  // One ticket, out of the place where it is kept; `at` is its number in this call.
+  void take_one(const saqiya_ticket& ticket, std::atomic<bool>& spent, std::size_t at, Take take);
+
+  DecisionObject* decision_;
+  std::bitset<kMaxParts> taken_;
+  saqiya_ticket tickets_[kMaxParts];  // as many as there are rules count
+};
+
+}  // namespace saqiya::python
+
+#endif  // SAQIYA_PYTHON_TICKETS_H
