@@ -27,8 +27,10 @@ class LocalQueue final : public Queue {
     // Its place first: an allocation that fails must not follow a charge.
     done_.push_back({user_data, {}, {}});
     Answer answer;
-    if (request.limiter->policy().unlimited) {
+    if (request.items.empty() && request.limiter->is_unlimited()) {
       answer.decision = unlimited_decision(request.op);
+      if (!request.each.empty()) request.each[0] = answer.decision;
+      if (!request.tickets_out.empty()) request.tickets_out[0] = answer.ticket;
     } else {
       try {
         store_->execute(request, &answer);

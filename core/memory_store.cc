@@ -1,31 +1,22 @@
 #include "core/memory_store.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <thread>
+#include <vector>
 
 #include "core/fork.h"
+#include "core/group.h"
 #include "core/limiter.h"
 #include "core/local_queue.h"
+#include "core/memory_steps.h"
 #include "core/memory_table.h"
+#include "core/random.h"
 
 namespace saqiya {
 namespace {
-
-bool fill_random(void* out, std::size_t size) {
-  auto* p = static_cast<char*>(out);
-  while (size > 0) {
-    const ssize_t got = getrandom(p, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    p += got;
-    size -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
 
 // A number no other table has, in this process or another: the hash of what tells tables apart.
 std::uint64_t next_epoch(const SipKey& secret) {
@@ -36,38 +27,18 @@ std::uint64_t next_epoch(const SipKey& secret) {
   return siphash128<2, 4>(secret, {reinterpret_cast<const char*>(parts.data()), sizeof parts}).lo;
 }
 
-void charge(MemoryTable& table, const Hash128& hash, Micros now, const Request& request,
-            Answer* answer) {
-  const TokenBucket& rule = request.limiter->bucket();
-  const Charge charge = request.limiter->charge(request.cost, request.max_wait);
-  const bool peek = request.op == Op::kPeek;
-  Fraction over;
-  table.update(hash, now,
-               [&](BucketState* state) { over = step(charge, rule.tokens, now, peek, state); });
-  decide(rule, request.cost, request.max_wait, charge, over, peek, &answer->decision);
-  if (request.want_ticket && !peek) {
-    answer->ticket =
-        make_ticket(rule, answer->decision, charge, over, request.cost, now, table.epoch());
+// Room for tickets that a request of several rules does not bring, in its answer there is but one.
+std::size_t tickets_missing(const Request& request) {
+  if (request.op != Op::kCheck || !request.tickets_out.empty()) return 0;
+  if (request.items.empty()) {
+    const std::size_t rules = request.limiter->rules().size();
+    return rules > 1 ? rules : 0;
   }
-}
-
-void give_back(MemoryTable& table, const Hash128& hash, Micros now, const Request& request,
-               Answer* answer) {
-  const TokenBucket& rule = request.limiter->bucket();
-  GiveBack give;
-  const bool possible =
-      request.ticket.epoch == table.epoch() && make_give_back(rule, request.ticket, &give);
-  bool given = false;
-  Fraction behind;
-  table.update(hash, now, [&](BucketState* state) {
-    given = possible && refund(give, rule.tokens, now, state);
-    if (state->n != 0) {
-      behind = full_at(*state, rule.tokens);
-      behind.q -= now;
-    }
-  });
-  describe(rule, behind, &answer->decision);
-  answer->decision.outcome = given ? Outcome::kAllowed : Outcome::kDenied;
+  std::size_t count = 0;
+  for (const Item& item : request.items) {
+    count += std::max<std::size_t>(item.limiter->rules().size(), 1);
+  }
+  return count;
 }
 
 }  // namespace
@@ -84,7 +55,7 @@ MemoryStore::MemoryStore(const StoreOptions& options, SipKey secret)
       deadline_(options.deadline),
       secret_(secret) {
   watch_forks();
-  table_.store(new MemoryTable(max_keys_, next_epoch(secret_)), std::memory_order_relaxed);
+  table_.store(new MemoryTable(max_keys_, next_epoch(secret_), clock_), std::memory_order_relaxed);
   table_mark_.store(2 * fork_generation(), std::memory_order_release);
 }
 
@@ -105,7 +76,7 @@ MemoryTable& MemoryStore::table() const {
 MemoryTable& MemoryStore::table_after_fork() const {
   const std::uint64_t ready = 2 * fork_generation();
   std::unique_ptr<MemoryTable> fresh =
-      std::make_unique<MemoryTable>(max_keys_, next_epoch(secret_));
+      std::make_unique<MemoryTable>(max_keys_, next_epoch(secret_), clock_);
   std::uint64_t mark = table_mark_.load(std::memory_order_acquire);
   // One thread installs its table; others wait the few instructions that takes. A mark left behind
   // by a fork in the midst of this is of an older generation and is simply replaced.
@@ -122,9 +93,9 @@ MemoryTable& MemoryStore::table_after_fork() const {
   return *table_.load(std::memory_order_acquire);
 }
 
-Binding MemoryStore::bind(const Limiter& limiter) const {
-  // A key of its own for each policy: the same subject then has unrelated hashes under each.
-  const Hash128 derived = siphash128<2, 4>(secret_, limiter.identity());
+Binding MemoryStore::bind(std::string_view identity) const {
+  // A key of its own for each rule: the same subject then has unrelated hashes under each.
+  const Hash128 derived = siphash128<2, 4>(secret_, identity);
   Binding binding;
   binding.hash_key = {derived.lo, derived.hi};
   return binding;
@@ -132,36 +103,41 @@ Binding MemoryStore::bind(const Limiter& limiter) const {
 
 void MemoryStore::execute(const Request& request, Answer* answer) {
   MemoryTable& table = this->table();
-  const Micros now = clock_ ? clock_->monotonic() : system_monotonic();
-  const Hash128 hash = keyed_hash(request.limiter->binding().hash_key, request.key);
-  switch (request.op) {
-    case Op::kCheck:
-    case Op::kPeek:
-      charge(table, hash, now, request, answer);
-      break;
-    case Op::kRefund:
-      give_back(table, hash, now, request, answer);
-      break;
-    case Op::kReset:
-      table.erase(hash);
-      describe(request.limiter->bucket(), {}, &answer->decision);
-      answer->decision.outcome = Outcome::kAllowed;
-      break;
+  if (request.op <= Op::kPeek && is_plain(request)) {
+    check_bucket(table, clock_.get(), request, answer);
+  } else {
+    execute_other(table, request, answer);
   }
 }
 
+void MemoryStore::execute_other(MemoryTable& table, const Request& request, Answer* answer) const {
+  MemorySteps(table, clock_.get(), secret_).execute(request, answer);
+}
+
 void MemoryStore::execute_many(std::span<const Request> requests, std::span<Answer> answers) {
+  // When one runs out of memory, then nothing is charged: all tickets are kept until the end.
+  std::size_t missing = 0;
+  for (const Request& request : requests) missing += tickets_missing(request);
+  std::vector<Ticket> tickets(missing);
+  const auto with_tickets = [&](const Request& request, std::size_t place) {
+    Request whole = request;
+    whole.want_ticket = true;
+    const std::size_t count = tickets_missing(request);
+    if (count != 0) whole.tickets_out = {tickets.data() + place, count};
+    return whole;
+  };
+  MemorySteps steps(table(), clock_.get(), secret_);
   std::size_t done = 0;
+  std::size_t place = 0;
   try {
-    for (; done < requests.size(); ++done) execute(requests[done], &answers[done]);
+    for (; done < requests.size(); ++done) {
+      steps.execute(with_tickets(requests[done], place), &answers[done]);
+      place += tickets_missing(requests[done]);
+    }
   } catch (...) {
-    // Out of memory: then nothing is charged. Giving back takes no memory.
     while (done-- > 0) {
-      Request give = requests[done];
-      give.op = Op::kRefund;
-      give.ticket = answers[done].ticket;
-      Answer given;
-      execute(give, &given);
+      place -= tickets_missing(requests[done]);
+      steps.take_back(with_tickets(requests[done], place), answers[done]);
     }
     throw;
   }

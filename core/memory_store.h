@@ -23,7 +23,7 @@ class MemoryStore final : public Store {
 
   bool is_local() const override { return true; }
   Micros deadline() const override { return deadline_; }
-  Binding bind(const Limiter& limiter) const override;
+  Binding bind(std::string_view identity) const override;
   void execute(const Request& request, Answer* answer) override;
   void execute_many(std::span<const Request> requests, std::span<Answer> answers) override;
   std::unique_ptr<Queue> open_queue(const std::shared_ptr<Store>& self,
@@ -33,6 +33,7 @@ class MemoryStore final : public Store {
  private:
   MemoryTable& table() const;
   MemoryTable& table_after_fork() const;
+  void execute_other(MemoryTable& table, const Request& request, Answer* answer) const;
 
   const std::shared_ptr<Clock> clock_;  // null: the system's
   const std::uint64_t max_keys_;

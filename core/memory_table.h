@@ -10,39 +10,59 @@
 //    until no stripe announces that shard. It is alone from then on.
 // The announcement and the lock are sequentially consistent, so one side always sees the other.
 //
-// An entry whose bucket is full equals an absent one and may be dropped at any time; only an
-// eviction at the bound drops others.
+// An entry that is dead (a full bucket, a window that is over, a log of which nothing counts) equals
+// an absent one and may be dropped at any time; only an eviction at the bound drops others.
+//
+// Blocks that entries own (logs, leases) count against the bound: 32 bytes as much as an entry. The
+// bound is shared out among the shards, evenly; as blocks are few and large, a shard may borrow for
+// them while the whole table is below its bound, and gives back when it is next to take more.
 #pragma once
 
 #include <absl/container/flat_hash_set.h>
 
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <thread>
+#include <utility>
 
 #include "core/lock.h"
+#include "core/memory_words.h"
+#include "core/rule.h"
 #include "core/siphash.h"
+#include "core/store.h"
 #include "core/time.h"
-#include "core/token_bucket.h"
 
 namespace saqiya {
 
 class MemoryTable {
  public:
-  explicit MemoryTable(std::uint64_t max_keys, std::uint64_t epoch);
+  // clock: null: the system's. It is read where entries are dropped; callers bring their own now.
+  explicit MemoryTable(std::uint64_t max_keys, std::uint64_t epoch,
+                       std::shared_ptr<const Clock> clock = nullptr);
+  ~MemoryTable();
+  MemoryTable(const MemoryTable&) = delete;
+  MemoryTable& operator=(const MemoryTable&) = delete;
 
   // Told apart by tickets: a ticket of another table gives nothing back.
   std::uint64_t epoch() const { return epoch_; }
 
-  // Calls apply(BucketState*) with the entry's state, or an absent one (n == 0; full from its q
-  // on), and keeps what it leaves there, atomically. apply may be called twice; the last call
-  // counts. May throw std::bad_alloc, having changed nothing.
-  template <typename Apply>
-  void update(const Hash128& key, Micros now, Apply&& apply);
+  // Calls bool apply(Words*, Micros floor) with the entry's words, and keeps what it leaves there,
+  // atomically. Without an entry, first with null, to learn whether there would be anything to keep
+  // (true), and if so with absent words, which it may leave absent; floor is then the instant at
+  // which the last dead entry was dropped (else 0). The last call counts. now: in the clock of the
+  // entry, the wall's or the monotonic one. kBlocks: entries may own a block. What apply throws
+  // comes through; it must have changed nothing then. May throw std::bad_alloc, having kept nothing.
+  template <bool kBlocks, typename Apply>
+  void update(const Hash128& key, bool wall, Micros now, Apply&& apply);
 
   void erase(const Hash128& key);
+
+  class Several;
 
   struct Size {
     std::uint64_t keys = 0;
@@ -55,7 +75,7 @@ class MemoryTable {
   // Half a cache line, aligned so that no entry lies across two.
   struct alignas(32) Entry {
     Hash128 key;
-    mutable BucketState state;  // not part of what the set compares
+    mutable Words words;  // not part of what the set compares
   };
   struct HashOf {
     using is_transparent = void;
@@ -71,14 +91,22 @@ class MemoryTable {
 
   struct alignas(64) Shard {
     mutable Lock lock;
-    std::uint32_t bound = 0;         // entries this shard may hold
+    std::uint32_t bound = 0;         // entries and weight of blocks this shard may hold
     std::uint32_t inserts_left = 0;  // until the next sweep
     std::uint32_t slots_used = 0;    // by entries, or perhaps by the marks that erased ones leave
-    // The latest instant of the full entries that were dropped. Who is absent counts as full at
-    // this instant: so after a clock went back, or when a thread was interrupted with an old
-    // reading, no bucket is fuller than it was.
+    // The latest instant of the dead entries of the monotonic clock that were dropped. Who is absent
+    // counts as new at this instant: so after a clock went back, or when a thread was interrupted
+    // with an old reading, no bucket is fuller than it was.
     Micros dropped_until = 0;
     Map map;
+  };
+  static_assert(sizeof(Shard) == 64);
+
+  // The rest of a shard, which token buckets do not need.
+  struct Annex {
+    Micros wall_dropped_until = 0;
+    std::uint32_t blocks = 0;   // their weight; visits add to it atomically
+    std::uint32_t planned = 0;  // entries that there will be at the next sweep: at most
   };
 
   struct alignas(64) Stripe {
@@ -105,10 +133,13 @@ class MemoryTable {
     Stripe* stripe_ = nullptr;
   };
 
-  // The lock, and nobody visiting.
+  // Takes the shard's lock and waits until nobody is visiting.
+  void enter_alone(std::uint32_t shard) const;
   class Alone {
    public:
-    Alone(const MemoryTable& table, std::uint32_t shard);
+    Alone(const MemoryTable& table, std::uint32_t shard) : lock_(table.shards_[shard].lock) {
+      table.enter_alone(shard);
+    }
     ~Alone() { lock_.unlock(); }
     Alone(const Alone&) = delete;
     Alone& operator=(const Alone&) = delete;
@@ -127,80 +158,173 @@ class MemoryTable {
   }
 
   template <typename Apply>
-  static void change(BucketState* entry, Apply&& apply);
+  static void change(Words* entry, Apply&& apply);
+  Micros floor(std::uint32_t shard, bool wall) const {
+    return wall ? annexes_[shard].wall_dropped_until : shards_[shard].dropped_until;
+  }
+  // Of a visitor; whoever is alone may as well use it.
+  void add_blocks(std::uint32_t shard, std::int64_t weight) {
+    if (weight == 0) return;
+    std::atomic_ref(annexes_[shard].blocks)
+        .fetch_add(static_cast<std::uint32_t>(weight), std::memory_order_relaxed);
+    weight_.fetch_add(weight, std::memory_order_relaxed);
+  }
+  std::uint64_t weight(std::uint32_t shard) const {
+    return shards_[shard].map.size() +
+           std::atomic_ref(annexes_[shard].blocks).load(std::memory_order_relaxed);
+  }
+  // Whether so much more is within the bound.
+  bool has_room(std::uint32_t shard, std::uint32_t entries, std::uint64_t blocks) const;
 
-  // Drops the entry if it is full, and tells whether it was.
-  static bool drop_if_full(Shard& shard, Map::iterator at, Micros now);
-  static void reclaim_after(Shard& shard, Map::iterator at, Micros now, int steps);
-  void insert(Shard& shard, const Hash128& key, const BucketState& state, Micros now);
-  void reclaim_around(std::uint32_t shard, const Hash128& key, Micros now);
-  void make_room(Shard& shard, Micros now);
+  struct Now {
+    Micros monotonic;
+    Micros wall;
+    Micros of(const Words& words) const { return words.is_wall() ? wall : monotonic; }
+  };
+  Now read_clocks() const;
+
+  // All these want to be alone in the shard.
+  void drop(std::uint32_t shard, Map::iterator at);
+  // Drops the entry if it is dead, and tells whether it was.
+  bool drop_if_dead(std::uint32_t shard, Map::iterator at, const Now& now);
+  void insert(std::uint32_t shard, const Hash128& key, const Words& words);
+  // Room for so many more entries and such weight of blocks; `keep` stays, dead or not.
+  void make_room(std::uint32_t shard, std::uint32_t entries, std::uint64_t blocks,
+                 std::span<const Hash128> keep);
+  void evict(std::uint32_t shard, std::uint64_t weight, const Now& now,
+             std::span<const Hash128> keep);
   // Moves the entries to a table of so many slots. Throws std::bad_alloc having changed nothing.
   // flat_hash_set itself must never allocate: where that fails, it is left broken. So the set is
   // not asked to rehash, and slots_used sees to it that there is always room when it is inserted
   // into.
   static void rebuild(Shard& shard, std::size_t slots);
-  static void shrink(Shard& shard);
-  static void plan_sweep(Shard& shard);
-  void evict(Shard& shard, std::size_t count);
+  void shrink(std::uint32_t shard, std::uint32_t entries);
+  void plan_sweep(std::uint32_t shard, std::uint32_t entries);
 
+  // Blocks have grown, perhaps: back to the bound, if there is memory to do so.
+  void restore_bound(std::uint32_t shard, std::span<const Hash128> keep);
+
+  // Not alone yet.
+  void reclaim_around(std::uint32_t shard, const Hash128& key);
+
+  const std::uint64_t max_keys_;
   const std::size_t shard_count_;
   const std::size_t stripe_count_;  // a power of two
   const std::uint64_t epoch_;
+  const std::shared_ptr<const Clock> clock_;
   std::unique_ptr<Shard[]> shards_;
+  std::unique_ptr<Annex[]> annexes_;
   std::unique_ptr<Stripe[]> stripes_;
   std::atomic<std::uint64_t> evictions_{0};
+  std::atomic<std::int64_t> weight_{0};  // of the whole table: entries that are planned, and blocks
 };
 
-// Takes the entry's busy bit, bit 62 of q (instants stay below 2^53), for as long as apply runs.
+// The entries of several keys, alone with all of them: shards are taken in ascending order.
+class MemoryTable::Several {
+ public:
+  static constexpr std::size_t kMost = kMaxItems * kMaxRules;
+
+  // At most kMost keys, some perhaps equal; they stay where they are for as long as this lives.
+  explicit Several(MemoryTable& table, std::span<const Hash128> keys);
+  ~Several();
+  Several(const Several&) = delete;
+  Several& operator=(const Several&) = delete;
+
+  using Set = std::bitset<kMost>;
+  // False when there is no entry.
+  bool get(std::size_t i, Words* words) const;
+  Micros floor(std::size_t i, bool wall) const;
+  // So that put() of these finds room. Throws std::bad_alloc, having dropped and evicted others at
+  // the most.
+  void make_room(const Set& which);
+  // old_block_weight: of what get() gave, before its block was changed. With an entry, or after
+  // make_room(). The block then belongs to the table.
+  void put(std::size_t i, const Words& words, std::uint32_t old_block_weight);
+  void erase(std::size_t i);
+  // After blocks have grown: back to the bound, if there is memory to do so.
+  void restore_bound();
+
+ private:
+  MemoryTable& table_;
+  std::span<const Hash128> keys_;
+  std::size_t shard_count_ = 0;
+  std::array<std::uint32_t, kMost> shards_;  // ascending, each once
+};
+
+// Takes the entry's busy bit for as long as apply runs.
 template <typename Apply>
-void MemoryTable::change(BucketState* entry, Apply&& apply) {
-  constexpr std::int64_t kBusy = std::int64_t{1} << 62;
+void MemoryTable::change(Words* entry, Apply&& apply) {
   const std::atomic_ref<std::int64_t> q(entry->q);
-  std::int64_t seen = q.load(std::memory_order_relaxed) & ~kBusy;
+  std::int64_t seen = q.load(std::memory_order_relaxed) & ~Words::kBusy;
   int spins = 0;
-  while (!q.compare_exchange_weak(seen, seen | kBusy, std::memory_order_acquire,
+  while (!q.compare_exchange_weak(seen, seen | Words::kBusy, std::memory_order_acquire,
                                   std::memory_order_relaxed)) {
-    seen &= ~kBusy;
+    seen &= ~Words::kBusy;
     if (++spins > 100) std::this_thread::yield();  // the holder was interrupted
   }
-  BucketState state{seen, entry->r, entry->n};
-  apply(&state);
-  entry->r = state.r;
-  entry->n = state.n;
-  q.store(state.q, std::memory_order_release);
+  Words words{seen, entry->r, entry->n};
+  try {
+    apply(&words);
+  } catch (...) {
+    q.store(seen, std::memory_order_release);
+    throw;
+  }
+  entry->r = words.r;
+  entry->n = words.n;
+  q.store(words.q, std::memory_order_release);
 }
 
-template <typename Apply>
-void MemoryTable::update(const Hash128& key, Micros now, Apply&& apply) {
+template <bool kBlocks, typename Apply>
+void MemoryTable::update(const Hash128& key, bool wall, Micros now, Apply&& apply) {
   const std::uint32_t index = shard_of(key);
   Shard& shard = shards_[index];
+  // True when the shard has come to be beyond its bound.
+  [[maybe_unused]] const auto change_block = [&](Words* words) {
+    const std::uint32_t before = words->block_weight();
+    apply(words, 0);
+    const std::int64_t growth = std::int64_t{words->block_weight()} - before;
+    add_blocks(index, growth);
+    return growth > 0 && !has_room(index, 0, 0);
+  };
+  bool beyond = false;
   if (Visit visit{*this, index}) {
     const auto it = shard.map.find(key);
     if (it != shard.map.end()) {
       bool revives = false;
-      change(&it->state, [&](BucketState* state) {
-        revives = state->q < now;
-        apply(state);
+      change(&it->words, [&](Words* words) {
+        revives = words->dead_at() < now;
+        if constexpr (kBlocks) {
+          beyond = change_block(words);
+        } else {
+          apply(words, 0);
+        }
       });
+      if (kBlocks && beyond) {
+        visit.leave();
+        const Alone alone(*this, index);
+        restore_bound(index, {&key, 1});
+        return;
+      }
       if (!revives || !visit.is_reclaim_due()) return;
       visit.leave();
-      reclaim_around(index, key, now);
+      reclaim_around(index, key);
       return;
     }
-    BucketState state{shard.dropped_until, 0, 0};
-    apply(&state);
-    if (state.n == 0) return;  // nothing to keep
+    if (!apply(nullptr, floor(index, wall))) return;
   }
   const Alone alone(*this, index);
   const auto it = shard.map.find(key);
   if (it != shard.map.end()) {
-    apply(&it->state);
+    if constexpr (kBlocks) {
+      if (change_block(&it->words)) restore_bound(index, {&key, 1});
+    } else {
+      apply(&it->words, 0);
+    }
     return;
   }
-  BucketState state{shard.dropped_until, 0, 0};
-  apply(&state);
-  if (state.n != 0) insert(shard, key, state, now);
+  Words words;
+  apply(&words, floor(index, wall));
+  if (!words.is_absent()) insert(index, key, words);
 }
 
 }  // namespace saqiya
