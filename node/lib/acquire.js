@@ -44,17 +44,23 @@ function unlessAborted({ promise, withdraw }, signal) {
 //   ask(maxWaitUs)           a decision, or a promise of one
 //   pause(attempt, leftUs)   us until the next try, or -1: give up; reads record 0
 //   giveBack(decision)       a promise
+//   reserves                 whether a wait is had by reservation
 // Resolves to an allowed decision once its delay is over, or to the last refusal. Rejects with the
 // signal's reason.
-async function acquire({ ask, pause, giveBack }, timeout, signal) {
+async function acquire({ ask, pause, giveBack, reserves }, timeout, signal) {
   let leftUs = waitMicros(timeout, 'timeout');
   const end = performance.now() + timeout;
   signal?.throwIfAborted();
   for (let attempt = 0; ; attempt++) {
-    const decision = await ask(leftUs || NO_WAIT);
+    let decision = await ask(leftUs || NO_WAIT);
+    leftUs = waitMicros(Math.max(end - performance.now(), 0), 'timeout');
+    if (!reserves && decision.delay * 1000 > leftUs) {
+      // A rule's queue let it in for longer than is left.
+      await giveBack(decision);
+      decision = await ask(NO_WAIT);
+    }
     let wait = decision.delay;
     if (!decision.allowed) {
-      leftUs = waitMicros(Math.max(end - performance.now(), 0), 'timeout');
       load(decision);
       const us = pause(attempt, leftUs);
       if (us < 0) return decision;

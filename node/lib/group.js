@@ -5,7 +5,7 @@ const native = require('./native.js');
 const { acquire, unlessAborted } = require('./acquire.js');
 const { Decision, makeRoom, roomOf } = require('./decision.js');
 const { SaqiyaError } = require('./errors.js');
-const { Limiter, isLocal, limiterNative } = require('./limiter.js');
+const { Limiter, isLocal, limiterNative, reserves } = require('./limiter.js');
 const { checkNames } = require('./options.js');
 const { storeQueue } = require('./store.js');
 const { NO_WAIT, waitMicros } = require('./units.js');
@@ -24,6 +24,7 @@ class Group {
   #counts = []; // rules of each
   #rules = 0; // of all
   #store;
+  #reserves = true; // token buckets only
   local = true; // every limiter is, or needs no store
 
   constructor(items) {
@@ -45,6 +46,7 @@ class Group {
     this.#counts.push(rules.length);
     this.#rules += rules.length;
     this.local &&= isLocal(limiter);
+    this.#reserves &&= reserves(limiter);
   }
 
   #newParts() {
@@ -101,6 +103,7 @@ class Group {
       ask: (maxWaitUs) => this.ask(OP_CHECK, maxWaitUs, signal),
       pause: (attempt, leftUs) => native.pause(attempt, leftUs, ...this.#arguments),
       giveBack: async (decision) => this.refund(decision),
+      reserves: this.#reserves,
     };
     return acquire(request, timeout, signal);
   }

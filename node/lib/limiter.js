@@ -21,6 +21,7 @@ const OP_RESET = 4;
 const OP_SETTLE = 5;
 const OP_RENEW = 6;
 const OP_RELEASE = 16; // the addon's: a refund of leases alone
+const RESERVED = new Set(['token-bucket', 'unlimited']);
 const MANY_AT_ONCE = 4096;
 
 function notLocal() {
@@ -34,6 +35,7 @@ function needArray(keys) {
 let limiterNative;
 let isLocal;
 let isPlain;
+let reserves;
 
 class Limiter {
   #native;
@@ -264,6 +266,7 @@ class Limiter {
       ask: (maxWaitUs) => this.#reserve(key, cost, maxWaitUs, signal),
       pause: (attempt, leftUs) => this.#native.pause(attempt, leftUs),
       giveBack: (decision) => this.refund(key, decision),
+      reserves: reserves(this),
     };
     return acquire(request, timeout, signal);
   }
@@ -279,7 +282,8 @@ class Limiter {
     limiterNative = (limiter) => limiter.#native;
     isLocal = (limiter) => limiter.#local;
     isPlain = (limiter) => limiter.#parts === 0;
+    reserves = (limiter) => limiter.#rules.every(({ algorithm }) => RESERVED.has(algorithm));
   }
 }
 
-module.exports = { Limiter, limiterNative, isLocal, isPlain };
+module.exports = { Limiter, limiterNative, isLocal, isPlain, reserves };

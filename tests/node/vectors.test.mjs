@@ -2,26 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Limiter, ManualClock, SaqiyaError, Store } from './support/saqiya.mjs';
-import { play, playCrowd, read, traces } from './support/vectors.mjs';
+import { makeDriver, ruleOf } from './support/driver.mjs';
+import { TRACES, play, playCrowd, read, traces } from './support/vectors.mjs';
 
 function memoryDriver() {
   const clock = new ManualClock();
-  const store = new Store('memory://', { clock });
-  let limiter;
-  return {
-    setNow: (us) => clock.setMicroseconds(us),
-    setRule: (rule) => (limiter = new Limiter(rule.text, { store, name: 'trace' })),
-    check: (key, cost, wait) =>
-      wait === 0
-        ? limiter.checkSync(key, cost)
-        : limiter.reserveSync(key, { cost, timeout: wait / 1000 }),
-    peek: (key, cost) => limiter.peekSync(key, cost),
-    refund: (key, decision) => limiter.refundSync(key, decision),
-    reset: (key) => limiter.resetSync(key),
-  };
+  return makeDriver({ clock, store: new Store('memory://', { clock }), suffix: 'Sync' });
 }
 
-for (const name of ['token_bucket', 'random', 'long']) {
+for (const name of [...TRACES, 'long']) {
   test(`${name}.json`, async () => {
     const all = traces(name);
     assert.ok(all.length > 0);
@@ -31,10 +20,7 @@ for (const name of ['token_bucket', 'random', 'long']) {
 
 for (const scenario of read('users').scenarios) {
   test(`users.json: ${scenario.name}`, async () => {
-    const { setNow, setRule, check } = memoryDriver();
-    setRule(scenario.rule);
-    const checkNow = (key, cost) => check(key, cost, 0);
-    assert.deepEqual(await playCrowd(scenario, { setNow, check: checkNow }), scenario.expect);
+    assert.deepEqual(await playCrowd(scenario, memoryDriver()), scenario.expect);
   });
 }
 
@@ -78,5 +64,37 @@ test('policies.json: rules as numbers', () => {
   for (const item of policies.numbers_refused) {
     const isRight = (error) => error instanceof RangeError || error.code === 'bad_policy';
     assert.throws(() => new Limiter(rule(item)), isRight, JSON.stringify(item));
+  }
+});
+
+test('policies.json: rules of every algorithm, which come back as they were given', () => {
+  for (const { given, canonical } of policies.given_accepted) {
+    const limiter = new Limiter(given.map(ruleOf));
+    assert.equal(limiter.policy, canonical);
+    assert.equal(new Limiter(limiter.rules).policy, canonical);
+  }
+  for (const { given, mentions } of policies.given_refused) {
+    const isRight = (error) => {
+      assert.ok([TypeError, RangeError, SaqiyaError].includes(error.constructor), error);
+      // RangeErrors are about what is no whole number to JavaScript.
+      for (const word of error instanceof RangeError ? [] : mentions) {
+        assert.ok(error.message.includes(word), `${error.message}: ${word}`);
+      }
+      return true;
+    };
+    assert.throws(() => new Limiter(given.map(ruleOf)), isRight, JSON.stringify(given));
+  }
+});
+
+test('policies.json: the rules of a text', () => {
+  for (const { text, rules } of policies.accepted) {
+    const limiter = new Limiter(text);
+    assert.equal(limiter.rules.length, rules.length, text);
+    const limits = limiter.rules.map((rule) => [rule.algorithm, rule.capacity ?? rule.limit]);
+    const expected = rules.map((rule) => [rule.algorithm, rule.capacity ?? rule.limit]);
+    assert.deepEqual(limits, expected, text);
+    // Milliseconds are exact up to 2^50 us, the longest period of a reduced rate.
+    if (rules.some((rule) => rule.period_us > 2 ** 50)) continue;
+    assert.equal(new Limiter(limiter.rules).policy, limiter.policy, text);
   }
 });
