@@ -20,14 +20,15 @@ def local_date(zone: str, seconds: int) -> date:
 
 @cache
 def day_start(zone: str, day: date) -> int:
-    """The first second at which it is that day there, or later. Tried minute by minute."""
+    """The first second at which it is that day there, or later. Tried hour by hour, then minute by
+    minute, then second by second: no zone reaches a day and leaves it again within the hour, since
+    2011."""
     utc = datetime(day.year, day.month, day.day, tzinfo=timezone.utc)
     start = int(utc.timestamp()) - 16 * 3600
-    while local_date(zone, start) < day:
-        start += 60
-    while local_date(zone, start - 1) >= day:
-        start -= 1
-    return start
+    for step in (3600, 60, 1):
+        while local_date(zone, start + step) < day:
+            start += step
+    return start + 1
 
 
 def first_day(unit: str, anchor: int, day: date) -> date:

@@ -57,8 +57,8 @@ class FixedWindow:
     def adjust(
         self, state: Window | None, charge: Charge, actual: int, now: int
     ) -> tuple[Window] | None:
-        if state is None or state.end <= now or state.end != charge.mark:
-            return None
+        if state is None or state.end <= now or state.end != charge.mark or state.count == 0:
+            return None  # a window that counts nothing is as good as none
         return (Window(state.end, clamp(state.count + actual - charge.cost, 0, MAX_COUNT)),)
 
     def renew(self, state: Window | None, charge: Charge, now: int) -> None:
@@ -165,6 +165,8 @@ class SlidingWindow:
         if state is None or now >= state.end + self.period:
             return None
         pair, delta = self.rolled(state, now), actual - charge.cost
+        if pair.previous == 0 and pair.current == 0:
+            return None
         if charge.mark == pair.end:
             current = clamp(pair.current + delta, 0, MAX_SLIDING)
             return (Pair(pair.end, pair.previous, current),)

@@ -186,15 +186,14 @@ class Playing:
             return None
         step["ticket"], tickets, asked = self.tickets[source["id"]]
         items = [Item(self.limiters[i], key, cost) for i, key, cost in asked]
-        if source["op"] != "refund_all" and "item" not in source:
-            assert len(asked) == 1, "which item?"
-            if asked[0][0] != 0:
-                step["limiter"] = asked[0][0]
-            step["key"] = asked[0][1]
-            if step["key"] == "k":
-                del step["key"]
+        if source["op"] == "refund_all":
+            step["items"] = [{"limiter": i, "key": k, "cost": c} for i, k, c in asked]
         else:
+            assert len(asked) == 1 or "item" in source, "which item?"
+            limiter, key, _ = asked[source.get("item", 0)]
+            step.update({"limiter": limiter} if limiter != 0 else {})
             step.pop("key", None)
+            step.update({"key": key} if key != "k" else {})
         more: Json = {"items": items, "at": source.get("item")}
         if source["op"] == "renew":
             return self.stores.do("renew", source["now"], tickets, **more)[0]

@@ -5,11 +5,20 @@ from typing import Any
 
 import generate
 import pytest
+import step_traces
 from jsonschema import Draft202012Validator
 
 from support.vectors import FOLDER, read
 
-FILES = ("token_bucket.json", "long.json", "random.json", "users.json", "policies.json")
+FILES = (
+    "token_bucket.json",
+    "long.json",
+    "random.json",
+    "users.json",
+    "policies.json",
+    "random_steps.json",
+    *step_traces.FILES,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +60,26 @@ def test_schema(name: str) -> None:
             "traces": [{"name": "no-steps", "comment": "c", "rule": {}, "steps": []}],
         },
         {"kind": "random", "rules": [], "keys": [], "events": [[0, 9]]},
+        {"kind": "random_steps", "limiters": [[]], "keys": ["a"], "events": []},
     ],
 )
 def test_schema_refuses(broken: dict[str, Any]) -> None:
     assert not Draft202012Validator(read("schema.json")).is_valid(broken)
+
+
+@pytest.mark.parametrize("change", ["item", "each", "items", "period_us"])
+def test_schema_refuses_a_broken_group(change: str) -> None:
+    schema = Draft202012Validator(read("schema.json"))
+    trace = next(t for t in read("groups.json")["traces"] if t["name"] == "group-unlimited")
+    assert schema.is_valid({"kind": "traces", "traces": [trace]})
+    step = trace["steps"][0]
+    if change in ("item", "each"):
+        del step["expect"][change]
+    elif change == "items":
+        step["items"] = []
+    else:
+        del trace["limiters"][1]["rules"][0][change]
+    assert not schema.is_valid({"kind": "traces", "traces": [trace]})
 
 
 @pytest.mark.parametrize("change", ["outcome", "retry_after_us", "extra", "cost", "ticket"])
@@ -80,12 +105,15 @@ def test_enough_and_not_too_much() -> None:
     assert len(traces) >= 60
     assert operations < 500_000
     assert len(read("random.json")["events"]) == 10_000
+    assert len(read("random_steps.json")["events"]) == 10_000
+    assert all((FOLDER / name).stat().st_size < 1_500_000 for name in FILES)
     policies = read("policies.json")
     assert sum(len(policies[part]) for part in ("accepted", "unlimited", "refused")) >= 120
 
 
 def test_names_are_unique() -> None:
-    names = [t["name"] for file in ("token_bucket.json", "long.json") for t in read(file)["traces"]]
+    files = ("token_bucket.json", "long.json", *step_traces.FILES)
+    names = [t["name"] for file in files for t in read(file)["traces"]]
     assert len(set(names)) == len(names)
 
 
@@ -102,6 +130,27 @@ def test_tickets_name_charges() -> None:
             assert "repeat" not in charge
             assert charge["expect"]["outcome"] == "allowed"
             assert charge.get("key", "k") == step.get("key", "k")
+
+
+@pytest.mark.parametrize("name", step_traces.FILES)
+def test_tickets_name_charges_of_any_algorithm(name: str) -> None:
+    """A ticket's step is an earlier, allowed, single check of the same limiter and key."""
+    for trace in read(name)["traces"]:
+        for index, step in enumerate(trace["steps"]):
+            if "ticket" not in step:
+                continue
+            charge = trace["steps"][step["ticket"]]
+            assert step["ticket"] < index, trace["name"]
+            assert charge["expect"]["outcome"] == "allowed"
+            assert "repeat" not in charge
+            items = charge.get("items", [charge])
+            if step["op"] == "refund_all":
+                assert step["items"] == items
+                continue
+            assert ("item" in step) == (charge["op"] == "check_all")
+            item = items[step.get("item", 0)]
+            assert item.get("limiter", 0) == step.get("limiter", 0)
+            assert item.get("key", "k") == step.get("key", "k")
 
 
 def test_numbers_fit_a_double() -> None:
