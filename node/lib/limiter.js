@@ -113,11 +113,11 @@ class Limiter {
   }
 
   refundSync(key, decision) {
-    return this.#changeSync(OP_REFUND, key, decision);
+    return this.#changeSync(OP_REFUND, key, decision, 0);
   }
 
   async refund(key, decision) {
-    return this.#change(OP_REFUND, key, decision);
+    return this.#change(OP_REFUND, key, decision, 0);
   }
 
   settleSync(key, decision, cost) {
@@ -129,19 +129,19 @@ class Limiter {
   }
 
   renewSync(key, decision) {
-    return this.#changeSync(OP_RENEW, key, decision);
+    return this.#changeSync(OP_RENEW, key, decision, 0);
   }
 
   async renew(key, decision) {
-    return this.#change(OP_RENEW, key, decision);
+    return this.#change(OP_RENEW, key, decision, 0);
   }
 
   releaseSync(key, decision) {
-    return this.#changeSync(OP_RELEASE, key, decision);
+    return this.#changeSync(OP_RELEASE, key, decision, 0);
   }
 
   async release(key, decision) {
-    return this.#change(OP_RELEASE, key, decision);
+    return this.#change(OP_RELEASE, key, decision, 0);
   }
 
   resetSync(key) {
@@ -232,7 +232,7 @@ class Limiter {
     return queue.submitParts(handle, op, key, cost, maxWaitUs, this.#newParts());
   }
 
-  #changeSync(op, key, decision, cost = 0) {
+  #changeSync(op, key, decision, cost) {
     this.#needLocal();
     useTicket(decision, op !== OP_RENEW, (...ticket) =>
       this.#native.change(op, key, cost, ...ticket),
@@ -240,7 +240,7 @@ class Limiter {
     return new Decision(0);
   }
 
-  #change(op, key, decision, cost = 0) {
+  #change(op, key, decision, cost) {
     if (this.#local) return this.#changeSync(op, key, decision, cost);
     const queue = storeQueue(this.#store);
     return useTicket(decision, op !== OP_RENEW, (...ticket) =>

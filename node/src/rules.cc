@@ -1,6 +1,13 @@
 #include "rules.h"
 
 namespace saqiya::node {
+namespace {
+
+// Put behind a text, so that its rules are those of a policy of several: their numbers are then
+// told as they were written, which is what keys are named by.
+constexpr char kAnotherRule[] = "; fixed-window: 0/1125899906842624us";
+
+}  // namespace
 
 bool Rules::read(Environment& environment, napi_value value, saqiya_store* store) {
   napi_env env = environment.env();
@@ -22,6 +29,7 @@ bool Rules::read_text(Environment& environment, napi_value value, saqiya_store* 
   std::string text;
   bool present = false;
   if (!read_optional_string(environment, value, &text, &present)) return false;
+  text += kAnotherRule;
   saqiya_limiter* limiter = nullptr;
   saqiya_error error = {};
   const int status = saqiya_limiter_create(store, text.c_str(), nullptr, &limiter, &error);
@@ -30,7 +38,7 @@ bool Rules::read_text(Environment& environment, napi_value value, saqiya_store* 
     return false;
   }
   texts_.emplace_back(limiter);
-  for (std::size_t i = 0; i < saqiya_limiter_rule_count(limiter); ++i) {
+  for (std::size_t i = 0; i + 1 < saqiya_limiter_rule_count(limiter); ++i) {
     saqiya_rule rule;
     saqiya_rule_init(&rule, sizeof rule);
     saqiya_limiter_get_rule(limiter, i, &rule);

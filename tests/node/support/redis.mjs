@@ -53,6 +53,25 @@ export class RedisServer {
     return parseInt((await this.command(...words)).slice(1), 10);
   }
 
+  // Every command that reaches the server while run() runs, as MONITOR tells it, but for those of
+  // scripts and for its own.
+  async monitor(run) {
+    const socket = connect(this.port, '127.0.0.1');
+    let text = '';
+    socket.setEncoding('utf8').on('data', (data) => (text += data));
+    const seen = async (what) => {
+      while (!text.includes(what)) await new Promise((resolve) => setTimeout(resolve, 2));
+    };
+    socket.write('MONITOR\r\n');
+    await seen('+OK');
+    await run();
+    await this.command('ECHO', 'end-of-monitor');
+    await seen('end-of-monitor');
+    socket.destroy();
+    const lines = text.split('\r\n').filter((line) => /^\+\d/.test(line));
+    return lines.filter((line) => !/ lua\] |end-of-monitor|"QUIT"/.test(line));
+  }
+
   async stop() {
     this.process.kill('SIGKILL');
     await this.exited;
