@@ -210,7 +210,8 @@ class Parser {
   bool unlimited(Policy* policy) {
     skip(std::string_view("unlimited").size());
     if (!at_end()) {
-      return fail(at_, is_separator(text_[at_]) ? kUnlimitedAlone : "expected the end of the policy");
+      return fail(at_,
+                  is_separator(text_[at_]) ? kUnlimitedAlone : "expected the end of the policy");
     }
     *policy = Policy{};
     policy->text = "unlimited";

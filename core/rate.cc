@@ -42,9 +42,8 @@ const AlgorithmName* find_algorithm(Algorithm algorithm) {
 
 // In the largest unit that divides it: "15min", "1s" or, with short_one, "s".
 std::string period_text(Micros period, bool short_one) {
-  const auto* unit =
-      std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
-                   [period](const TimeUnit& u) { return period % u.micros == 0; });
+  const auto* unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                                  [period](const TimeUnit& u) { return period % u.micros == 0; });
   const Micros multiple = period / unit->micros;
   return (multiple == 1 && short_one ? "" : std::to_string(multiple)) + std::string(unit->symbol);
 }
@@ -89,8 +88,7 @@ std::string rule_text(const Rule& rule) {
       return head + std::to_string(spec.capacity) + " ttl " + period_text(spec.period, false);
     case Algorithm::kCalendar:
       return head + std::to_string(spec.capacity) + "/" + std::string(unit_name(spec.unit)) +
-             (spec.anchor > 1 ? " anchor " + std::to_string(spec.anchor) : "") + " tz " +
-             spec.zone;
+             (spec.anchor > 1 ? " anchor " + std::to_string(spec.anchor) : "") + " tz " + spec.zone;
     case Algorithm::kFixedWindow:
     case Algorithm::kSlidingWindow:
     case Algorithm::kSlidingLog:
@@ -110,8 +108,8 @@ bool fail(RuleFault* fault, RuleField field, std::string message) {
 bool check_unused(const RuleSpec& spec, RuleFault* fault) {
   const bool is_bucket = spec.algorithm == Algorithm::kTokenBucket;
   const bool is_calendar = spec.algorithm == Algorithm::kCalendar;
-  const std::string does_not = std::string(" does not go with ") +
-                               std::string(algorithm_name(spec.algorithm));
+  const std::string does_not =
+      std::string(" does not go with ") + std::string(algorithm_name(spec.algorithm));
   if (!is_bucket && spec.tokens != 0) {
     return fail(fault, RuleField::kTokens, "a number of tokens" + does_not);
   }
@@ -155,8 +153,8 @@ bool check_limit(const RuleSpec& spec, RuleFault* fault) {
   if (spec.capacity < 0) {
     return fail(fault, RuleField::kCapacity, "the limit must not be negative");
   }
-  const bool is_sliding = spec.algorithm == Algorithm::kSlidingWindow ||
-                          spec.algorithm == Algorithm::kSlidingLog;
+  const bool is_sliding =
+      spec.algorithm == Algorithm::kSlidingWindow || spec.algorithm == Algorithm::kSlidingLog;
   if (spec.algorithm == Algorithm::kConcurrency && spec.capacity > kMaxLeases) {
     return fail(fault, RuleField::kCapacity, "the limit of concurrency must be at most 65535");
   }
@@ -271,7 +269,8 @@ Policy PolicyBuilder::finish() {
   std::vector<Rule>& rules = policy_.rules;
   if (rules.size() == 1 && rules.front().is_bucket()) {
     Rule& only = rules.front();
-    only.period = only.bucket.period;  // its key has no period, its text need not be the one written
+    only.period =
+        only.bucket.period;  // its key has no period, its text need not be the one written
     policy_.text = single_bucket_text(only.bucket);
   } else {
     for (const Rule& rule : rules) {

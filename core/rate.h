@@ -26,9 +26,9 @@ struct PolicyError {
   std::string message;
 };
 
-// The rule's part of key names: a letter (b token bucket, f fixed window, w sliding window, l sliding
-// log, c calendar, n concurrency), followed by its period ("b1s", "cmonth"; nothing for concurrency)
-// in a policy of several rules. Limits are not in it, so raising one keeps the state.
+// The rule's part of key names: a letter (b token bucket, f fixed window, w sliding window, l
+// sliding log, c calendar, n concurrency), followed by its period ("b1s", "cmonth"; nothing for
+// concurrency) in a policy of several rules. Limits are not in it, so raising one keeps the state.
 std::string rule_name(const Policy& policy, std::size_t rule);
 
 // A rule as it is given: by numbers, or read from text. 0 for what the algorithm does not use.

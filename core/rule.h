@@ -31,8 +31,8 @@ struct Rule {
   Algorithm algorithm = Algorithm::kTokenBucket;
   TokenBucket bucket;      // token bucket
   std::int64_t limit = 0;  // all others
-  // Window or log: its length. Concurrency: a lease's time to live. Token bucket: the period as it
-  // was written, not reduced, for names. Calendar: 0.
+  // Window or log: its length. Concurrency: a lease's time to live. Calendar: 0. Token bucket: in a
+  // policy of several rules the period as it was written, for names; else the reduced one.
   Micros period = 0;
   std::shared_ptr<const Calendar> calendar;
 

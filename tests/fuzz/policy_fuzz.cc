@@ -29,7 +29,8 @@ void check_ranges(const Rule& rule, std::string_view text) {
       require(1 <= rule.bucket.tokens && 1 <= rule.bucket.period, "rate", text);
       require(rule.bucket.period <= saqiya::kMaxSpan, "period", text);
       require(rule.bucket.span.q <= saqiya::kMaxSpan, "span", text);
-      require(0 <= rule.bucket.queue && rule.bucket.queue_wait.q <= saqiya::kMaxSpan, "queue", text);
+      require(0 <= rule.bucket.queue && rule.bucket.queue_wait.q <= saqiya::kMaxSpan, "queue",
+              text);
       break;
     case Algorithm::kCalendar:
       require(rule.calendar != nullptr && rule.period == 0, "calendar", text);

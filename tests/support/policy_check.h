@@ -34,12 +34,34 @@ inline bool same_policy(const Policy& a, const Policy& b) {
 // than the first byte that is wrong. Some faults are found at the end of a rule only and tell an
 // earlier position: those are fine, too.
 inline bool can_go_on(const std::string& text) {
-  static constexpr std::string_view kEnds[] = {
-      "",          "1",           "1/12345671us", "/12345671us", "12345671us", "7us",
-      "us",        "s",           "per s",        "0s",          ":1/s",       ": 1/day",
-      "1 ttl 1s",  ":1 ttl 1s",   "ttl 1s",       "day",         "week",       "month",
-      "year",      "/day",        "UTC",          " anchor 1",   "5us",        "1/week",
-      "1/month",   "1/year",      "fixed-window: 1/12345671us",  "sliding-log: 1/12345671us"};
+  static constexpr std::string_view kEnds[] = {"",
+                                               "1",
+                                               "1/12345671us",
+                                               "/12345671us",
+                                               "12345671us",
+                                               "7us",
+                                               "us",
+                                               "s",
+                                               "per s",
+                                               "0s",
+                                               ":1/s",
+                                               ": 1/day",
+                                               "1 ttl 1s",
+                                               ":1 ttl 1s",
+                                               "ttl 1s",
+                                               "day",
+                                               "week",
+                                               "month",
+                                               "year",
+                                               "/day",
+                                               "UTC",
+                                               " anchor 1",
+                                               "5us",
+                                               "1/week",
+                                               "1/month",
+                                               "1/year",
+                                               "fixed-window: 1/12345671us",
+                                               "sliding-log: 1/12345671us"};
   for (const std::string_view end : kEnds) {
     Policy policy;
     PolicyError error;

@@ -53,8 +53,8 @@ Micros at(const char* text) {
   int hour = 0;
   int minute = 0;
   EXPECT_EQ(std::sscanf(text, "%d-%u-%u %d:%d", &year, &month, &day, &hour, &minute), 5) << text;
-  const std::chrono::sys_days date = std::chrono::year{year} / static_cast<int>(month) /
-                                     static_cast<int>(day);
+  const std::chrono::sys_days date =
+      std::chrono::year{year} / static_cast<int>(month) / static_cast<int>(day);
   return date.time_since_epoch().count() * kDay + hour * kHour + minute * (kHour / 60);
 }
 
@@ -321,8 +321,8 @@ TEST(Calendar, ThreadsInDifferentWindows) {
       std::minstd_rand random(t + 1);
       for (int i = 0; i < 50'000; ++i) {
         const auto& [now, boundaries] = expected[random() % expected.size()];
-        const bool right = i % 2 == 0 ? shared->end_of(now) == boundaries[2]
-                                      : shared->around(now) == boundaries;
+        const bool right =
+            i % 2 == 0 ? shared->end_of(now) == boundaries[2] : shared->around(now) == boundaries;
         if (!right) wrong.fetch_add(1);
       }
     });
