@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -49,15 +50,19 @@ static_assert(offsetof(saqiya_decision, retry_after_us) == offsetof(Decision, re
 static_assert(offsetof(saqiya_decision, reset_after_us) == offsetof(Decision, reset_after));
 static_assert(offsetof(saqiya_decision, delay_us) == offsetof(Decision, delay));
 static_assert(offsetof(saqiya_decision, rule) == offsetof(Decision, rule));
+static_assert(offsetof(saqiya_decision, item) == offsetof(Decision, item));
 static_assert(offsetof(saqiya_ticket, n) == offsetof(Ticket, n));
 static_assert(offsetof(saqiya_ticket, cost) == offsetof(Ticket, cost));
 static_assert(offsetof(saqiya_ticket, epoch) == offsetof(Ticket, epoch));
 static_assert(offsetof(saqiya_ticket, flags) == offsetof(Ticket, flags));
+static_assert(offsetof(saqiya_ticket, algorithm) == offsetof(Ticket, algorithm));
+static_assert(offsetof(saqiya_ticket, lease) == offsetof(Ticket, lease));
 static_assert(offsetof(saqiya_completion, decision) == offsetof(Completion, decision));
 static_assert(offsetof(saqiya_completion, ticket) == offsetof(Completion, ticket));
 static_assert(offsetof(saqiya_http_numbers, t_s) == offsetof(http::Numbers, t_s));
 static_assert(SAQIYA_MAX_KEY == kMaxKey && SAQIYA_FOREVER == kForever);
-static_assert(SAQIYA_MAX_COST == kMaxCount);
+static_assert(SAQIYA_MAX_COST == kMaxCount && SAQIYA_NO_WAIT == kNoWait);
+static_assert(SAQIYA_MAX_RULES == kMaxRules && SAQIYA_MAX_ITEMS == kMaxItems);
 
 template <typename To, typename From>
 void copy_as(const From& from, To* to) {
@@ -66,8 +71,25 @@ void copy_as(const From& from, To* to) {
 }
 
 template <typename T>
-void clear(T* out) {
-  if (out != nullptr) std::memset(out, 0, sizeof *out);
+void clear(T* out, std::size_t count = 1) {
+  if (out != nullptr) std::memset(out, 0, count * sizeof *out);
+}
+
+// The caller's room for answers as core writes to it (one layout, see above). Empty when null.
+inline std::span<Decision> as_decisions(saqiya_decision* decisions, std::size_t count) {
+  if (decisions == nullptr) return {};
+  return {reinterpret_cast<Decision*>(decisions), count};
+}
+inline std::span<Ticket> as_tickets(saqiya_ticket* tickets, std::size_t count) {
+  if (tickets == nullptr) return {};
+  return {reinterpret_cast<Ticket*>(tickets), count};
+}
+inline std::span<const Ticket> as_tickets(const saqiya_ticket* tickets, std::size_t count) {
+  return {reinterpret_cast<const Ticket*>(tickets), count};
+}
+
+inline void mark_spent(saqiya_ticket* tickets, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) tickets[i].flags |= Ticket::kSpent;
 }
 
 template <typename Body>
@@ -141,6 +163,12 @@ inline bool is_key(const void* key, std::uint64_t len) {
 }
 
 inline bool is_cost(std::int64_t cost) { return cost >= 0 && cost <= kMaxCount; }
+inline bool is_wait(std::int64_t max_wait) { return max_wait >= kNoWait; }
+
+// As many tickets, and decisions of each rule, as a limiter has: 1 when it is unlimited, too.
+inline std::size_t rule_count(const Limiter& limiter) {
+  return std::max<std::size_t>(limiter.rules().size(), 1);
+}
 
 inline std::string_view as_key(const void* key, std::uint64_t len) {
   return {static_cast<const char*>(key), static_cast<std::size_t>(len)};

@@ -43,8 +43,9 @@ const char* saqiya_http_policy(const saqiya_limiter* limiter) {
   return limiter != nullptr ? limiter->limiter->http_policy().c_str() : "";
 }
 
-const char* saqiya_http_item(const saqiya_limiter* limiter) {
-  return limiter != nullptr ? limiter->limiter->http_item().c_str() : "";
+const char* saqiya_http_item(const saqiya_limiter* limiter, size_t rule) {
+  if (limiter == nullptr || rule >= limiter->limiter->rules().size()) return "";
+  return limiter->limiter->http_item(rule).c_str();
 }
 
 int saqiya_http_fields(const saqiya_limiter* limiter, const saqiya_decision* decision,

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "core/calendar.h"
 #include "handles.h"
 
 namespace {
@@ -12,7 +13,10 @@ using saqiya::Op;
 using saqiya::Policy;
 using saqiya::PolicyError;
 using saqiya::Request;
+using saqiya::Rule;
+using saqiya::RuleSpec;
 using saqiya::capi::as_key;
+using saqiya::capi::as_tickets;
 using saqiya::capi::clear;
 using saqiya::capi::copy_as;
 using saqiya::capi::fail;
@@ -20,8 +24,15 @@ using saqiya::capi::guard;
 using saqiya::capi::init_sized;
 using saqiya::capi::is_cost;
 using saqiya::capi::is_key;
+using saqiya::capi::is_wait;
+using saqiya::capi::mark_spent;
 using saqiya::capi::read_sized;
+using saqiya::capi::rule_count;
 using saqiya::capi::write_sized;
+
+// More keys than any memory holds: sizes in bytes must not overflow.
+constexpr std::size_t kMostKeys =
+    PTRDIFF_MAX / std::max(sizeof(Request), saqiya::kMaxRules * sizeof(saqiya_ticket));
 
 // Shared end of both ways to make a limiter: parse(Policy*, PolicyError*) says which policy.
 template <typename Parse>
@@ -61,21 +72,25 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
   });
 }
 
-int execute(const saqiya_limiter* handle, const Request& request, saqiya_decision* decision,
-            saqiya_ticket* ticket) {
+// tickets: null, or zeroed room for one of each rule.
+int execute(const saqiya_limiter* handle, Request* request, saqiya_decision* decision,
+            saqiya_ticket* tickets) {
+  const Limiter& limiter = *handle->limiter;
+  const std::size_t rules = rule_count(limiter);
   Answer answer;
+  request->want_ticket = tickets != nullptr;
+  if (rules > 1) request->tickets_out = as_tickets(tickets, rules);
   const int code = guard([&] {
-    const Limiter& limiter = *handle->limiter;
-    if (limiter.policy().unlimited) {
-      answer.decision = saqiya::unlimited_decision(request.op);
+    if (limiter.is_unlimited()) {
+      answer.decision = saqiya::unlimited_decision(request->op);
     } else {
-      limiter.store().execute(request, &answer);
+      limiter.store().execute(*request, &answer);
     }
     return SAQIYA_OK;
   });
   if (code != SAQIYA_OK) return code;
   if (decision != nullptr) copy_as(answer.decision, decision);
-  if (ticket != nullptr) copy_as(answer.ticket, ticket);
+  if (tickets != nullptr && rules == 1) copy_as(answer.ticket, tickets);
   return SAQIYA_OK;
 }
 
@@ -88,6 +103,85 @@ Request make_request(Op op, const saqiya_limiter* handle, const void* key, std::
   request.cost = cost;
   request.max_wait = std::min<std::int64_t>(max_wait, saqiya::kMaxSpan);
   return request;
+}
+
+// A refund or a settlement, which spends the tickets.
+int spend(Op op, const saqiya_limiter* handle, const void* key, std::size_t key_len,
+          saqiya_ticket* tickets, std::int64_t cost, saqiya_decision* decision) {
+  clear(decision);
+  if (handle == nullptr || tickets == nullptr || !is_key(key, key_len) || !is_cost(cost)) {
+    return SAQIYA_INVALID;
+  }
+  const std::size_t rules = rule_count(*handle->limiter);
+  Request request = make_request(op, handle, key, key_len, cost, 0);
+  request.tickets = as_tickets(static_cast<const saqiya_ticket*>(tickets), rules);
+  const int code = execute(handle, &request, decision, nullptr);
+  if (code == SAQIYA_OK) mark_spent(tickets, rules);
+  return code;
+}
+
+// What core makes a rule of. Ranges are its to check.
+RuleSpec as_spec(const saqiya_rule& rule) {
+  RuleSpec spec;
+  spec.algorithm = rule.algorithm == 0 ? saqiya::Algorithm::kTokenBucket
+                                       : static_cast<saqiya::Algorithm>(rule.algorithm);
+  spec.capacity = rule.capacity;
+  spec.tokens = rule.tokens;
+  spec.period = rule.period_us;
+  spec.queue = rule.queue;
+  spec.unit = static_cast<saqiya::Calendar::Unit>(rule.unit);
+  spec.anchor = rule.anchor_day;
+  if (rule.zone != nullptr) spec.zone = rule.zone;
+  return spec;
+}
+
+void describe(const Rule& rule, saqiya_rule* out) {
+  out->algorithm = static_cast<std::uint32_t>(rule.algorithm);
+  out->capacity = rule.capacity();
+  out->period_us = rule.period;
+  if (rule.is_bucket()) {
+    // Those of a policy of several keep their period, which is part of their names.
+    const RuleSpec spec = saqiya::to_spec(rule);
+    out->tokens = spec.tokens;
+    out->period_us = spec.period;
+    out->queue = spec.queue;
+  }
+  if (rule.calendar != nullptr) {
+    out->unit = static_cast<std::int32_t>(rule.calendar->unit());
+    out->anchor_day = rule.calendar->anchor();
+    out->zone = rule.calendar->zone().c_str();
+  }
+}
+
+// The caller's rules, which lie apart by the size that its version gives them.
+int make_policy(const saqiya_rule* rules, std::size_t count, Policy* out, PolicyError* wrong) {
+  if (rules == nullptr || count == 0 || count > saqiya::kMaxRules) {
+    wrong->message = "there must be 1 to 8 rules";
+    return SAQIYA_INVALID;
+  }
+  const std::uint32_t size = rules->size;
+  std::vector<RuleSpec> specs;
+  specs.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* const at = reinterpret_cast<const unsigned char*>(rules) + i * size;
+    const auto* const in = reinterpret_cast<const saqiya_rule*>(at);
+    saqiya_rule rule;
+    if (in->size != size || !read_sized(in, &rule)) {
+      wrong->message = "a rule was not initialised by this version";
+      return SAQIYA_INVALID;
+    }
+    if (rule.algorithm == SAQIYA_NO_LIMIT) {
+      if (count == 1) return saqiya::parse_policy("unlimited", out, wrong) ? SAQIYA_OK : SAQIYA_INTERNAL;
+      wrong->message = "a policy without a limit has no other rules";
+      return SAQIYA_BAD_POLICY;
+    }
+    if (rule.algorithm > SAQIYA_CONCURRENCY) {
+      wrong->message = "unknown algorithm";
+      return SAQIYA_BAD_POLICY;
+    }
+    specs.push_back(as_spec(rule));
+  }
+  return saqiya::make_policy(specs, out, wrong) ? SAQIYA_OK : SAQIYA_BAD_POLICY;
 }
 
 }  // namespace
@@ -116,25 +210,7 @@ int saqiya_limiter_create_rules(saqiya_store* store, const saqiya_rule* rules, s
                                 const saqiya_limiter_options* options, saqiya_limiter** limiter,
                                 saqiya_error* error) {
   return create(store, options, limiter, error, [&](Policy* out, PolicyError* wrong) {
-    saqiya_rule rule;
-    if (rules == nullptr || count != 1) {
-      wrong->message = "this version takes exactly one rule";
-      return SAQIYA_INVALID;
-    }
-    if (!read_sized(rules, &rule)) {
-      wrong->message = "the rule was not initialised by this version";
-      return SAQIYA_INVALID;
-    }
-    if (rule.algorithm == SAQIYA_NO_LIMIT) {
-      return saqiya::parse_policy("unlimited", out, wrong) ? SAQIYA_OK : SAQIYA_BAD_POLICY;
-    }
-    if (rule.algorithm != 0 && rule.algorithm != SAQIYA_TOKEN_BUCKET) {
-      wrong->message = "unknown algorithm";
-      return SAQIYA_BAD_POLICY;
-    }
-    return saqiya::make_policy(rule.capacity, rule.tokens, rule.period_us, out, wrong)
-               ? SAQIYA_OK
-               : SAQIYA_BAD_POLICY;
+    return make_policy(rules, count, out, wrong);
   });
 }
 
@@ -148,17 +224,20 @@ const char* saqiya_limiter_name(const saqiya_limiter* limiter) {
   return limiter != nullptr ? limiter->limiter->name().c_str() : "";
 }
 
+size_t saqiya_limiter_rule_count(const saqiya_limiter* limiter) {
+  return limiter != nullptr ? rule_count(*limiter->limiter) : 0;
+}
+
 int saqiya_limiter_get_rule(const saqiya_limiter* limiter, size_t index, saqiya_rule* rule) {
   saqiya_rule found;
   saqiya_rule_init(&found, sizeof found);
-  const bool exists = limiter != nullptr && index == 0;
+  const bool exists = limiter != nullptr && index < rule_count(*limiter->limiter);
   if (exists) {
-    const Policy& policy = limiter->limiter->policy();
-    found.algorithm = policy.unlimited ? SAQIYA_NO_LIMIT : SAQIYA_TOKEN_BUCKET;
-    if (!policy.unlimited) {
-      found.capacity = policy.bucket.capacity;
-      found.tokens = policy.bucket.tokens;
-      found.period_us = policy.bucket.period;
+    const std::span<const Rule> rules = limiter->limiter->rules();
+    if (rules.empty()) {
+      found.algorithm = SAQIYA_NO_LIMIT;
+    } else {
+      describe(rules[index], &found);
     }
   }
   return write_sized(found, rule) && exists ? SAQIYA_OK : SAQIYA_INVALID;
@@ -173,14 +252,16 @@ int saqiya_limiter_check_wait(saqiya_limiter* limiter, const void* key, size_t k
                               int64_t cost, int64_t max_wait_us, saqiya_decision* decision,
                               saqiya_ticket* ticket) {
   clear(decision);
-  clear(ticket);
-  if (limiter == nullptr || decision == nullptr || !is_key(key, key_len) || !is_cost(cost) ||
-      max_wait_us < 0) {
+  if (limiter == nullptr) {
+    clear(ticket);
+    return SAQIYA_INVALID;
+  }
+  clear(ticket, rule_count(*limiter->limiter));
+  if (decision == nullptr || !is_key(key, key_len) || !is_cost(cost) || !is_wait(max_wait_us)) {
     return SAQIYA_INVALID;
   }
   Request request = make_request(Op::kCheck, limiter, key, key_len, cost, max_wait_us);
-  request.want_ticket = ticket != nullptr;
-  return execute(limiter, request, decision, ticket);
+  return execute(limiter, &request, decision, ticket);
 }
 
 int saqiya_limiter_peek(saqiya_limiter* limiter, const void* key, size_t key_len, int64_t cost,
@@ -189,57 +270,72 @@ int saqiya_limiter_peek(saqiya_limiter* limiter, const void* key, size_t key_len
   if (limiter == nullptr || decision == nullptr || !is_key(key, key_len) || !is_cost(cost)) {
     return SAQIYA_INVALID;
   }
-  return execute(limiter, make_request(Op::kPeek, limiter, key, key_len, cost, 0), decision,
-                 nullptr);
+  Request request = make_request(Op::kPeek, limiter, key, key_len, cost, 0);
+  return execute(limiter, &request, decision, nullptr);
 }
 
 int saqiya_limiter_refund(saqiya_limiter* limiter, const void* key, size_t key_len,
                           saqiya_ticket* ticket, saqiya_decision* decision) {
+  return spend(Op::kRefund, limiter, key, key_len, ticket, 0, decision);
+}
+
+int saqiya_limiter_settle(saqiya_limiter* limiter, const void* key, size_t key_len,
+                          saqiya_ticket* ticket, int64_t cost, saqiya_decision* decision) {
+  return spend(Op::kSettle, limiter, key, key_len, ticket, cost, decision);
+}
+
+int saqiya_limiter_renew(saqiya_limiter* limiter, const void* key, size_t key_len,
+                         const saqiya_ticket* ticket, saqiya_decision* decision) {
   clear(decision);
   if (limiter == nullptr || ticket == nullptr || !is_key(key, key_len)) return SAQIYA_INVALID;
-  Request request = make_request(Op::kRefund, limiter, key, key_len, 0, 0);
-  copy_as(*ticket, &request.ticket);
-  const int code = execute(limiter, request, decision, nullptr);
-  if (code == SAQIYA_OK) ticket->flags |= saqiya::Ticket::kSpent;
-  return code;
+  Request request = make_request(Op::kRenew, limiter, key, key_len, 0, 0);
+  request.tickets = as_tickets(ticket, rule_count(*limiter->limiter));
+  return execute(limiter, &request, decision, nullptr);
 }
 
 int saqiya_limiter_reset(saqiya_limiter* limiter, const void* key, size_t key_len,
                          saqiya_decision* decision) {
   clear(decision);
   if (limiter == nullptr || !is_key(key, key_len)) return SAQIYA_INVALID;
-  return execute(limiter, make_request(Op::kReset, limiter, key, key_len, 0, 0), decision, nullptr);
+  Request request = make_request(Op::kReset, limiter, key, key_len, 0, 0);
+  return execute(limiter, &request, decision, nullptr);
 }
 
 int saqiya_limiter_check_many(saqiya_limiter* limiter, const saqiya_key* keys, size_t count,
                               int64_t cost, saqiya_decision* decisions, saqiya_ticket* tickets) {
-  if (count > PTRDIFF_MAX / sizeof(Request)) return SAQIYA_INVALID;
-  if (decisions != nullptr) std::memset(decisions, 0, count * sizeof *decisions);
-  if (tickets != nullptr) std::memset(tickets, 0, count * sizeof *tickets);
+  if (count > kMostKeys) return SAQIYA_INVALID;
+  const std::size_t rules = limiter != nullptr ? rule_count(*limiter->limiter) : 1;
+  clear(decisions, count);
+  clear(tickets, count * rules);
   if (limiter == nullptr || !is_cost(cost)) return SAQIYA_INVALID;
   if (count == 0) return SAQIYA_OK;
   if (keys == nullptr || decisions == nullptr) return SAQIYA_INVALID;
   for (size_t i = 0; i < count; ++i) {
     if (!is_key(keys[i].data, keys[i].len)) return SAQIYA_INVALID;
   }
-  return guard([&] {
+  const int code = guard([&] {
     const Limiter& target = *limiter->limiter;
     std::vector<Request> requests(count);
     std::vector<Answer> answers(count);
     for (size_t i = 0; i < count; ++i) {
       requests[i] = make_request(Op::kCheck, limiter, keys[i].data, keys[i].len, cost, 0);
+      if (tickets != nullptr && rules > 1) {
+        requests[i].tickets_out = as_tickets(tickets + i * rules, rules);
+      }
     }
-    if (target.policy().unlimited) {
+    if (target.is_unlimited()) {
       for (Answer& answer : answers) answer.decision = saqiya::unlimited_decision();
     } else {
       target.store().execute_many(requests, answers);
     }
     for (size_t i = 0; i < count; ++i) {
       copy_as(answers[i].decision, &decisions[i]);
-      if (tickets != nullptr) copy_as(answers[i].ticket, &tickets[i]);
+      if (tickets != nullptr && rules == 1) copy_as(answers[i].ticket, &tickets[i]);
     }
     return SAQIYA_OK;
   });
+  if (code != SAQIYA_OK) clear(tickets, count * rules);
+  return code;
 }
 
 int64_t saqiya_limiter_take(saqiya_limiter* limiter, const void* key, size_t key_len,

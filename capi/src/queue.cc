@@ -1,16 +1,19 @@
 // Queues.
-#include "handles.h"
+#include "items.h"
 
 namespace {
 
-using saqiya::capi::as_key;
+using saqiya::Op;
+using saqiya::capi::answer_unlimited;
+using saqiya::capi::as_decisions;
+using saqiya::capi::as_tickets;
 using saqiya::capi::clear;
-using saqiya::capi::copy_as;
 using saqiya::capi::fail;
 using saqiya::capi::guard;
 using saqiya::capi::init_sized;
-using saqiya::capi::is_cost;
-using saqiya::capi::is_key;
+using saqiya::capi::is_wait;
+using saqiya::capi::Items;
+using saqiya::capi::mark_spent;
 using saqiya::capi::read_sized;
 using saqiya::capi::write_sized;
 
@@ -25,13 +28,24 @@ const char* convert(const saqiya_queue_options& in, saqiya::QueueOptions* out) {
   return nullptr;
 }
 
-bool is_valid(const saqiya_queue& queue, const saqiya_request& request) {
-  if (request.op < SAQIYA_OP_CHECK || request.op > SAQIYA_OP_RESET) return false;
-  if (request.limiter == nullptr || request.limiter->limiter->shared_store() != queue.store) {
-    return false;
-  }
-  return is_key(request.key, request.key_len) && is_cost(request.cost) &&
-         request.max_wait_us >= 0 && (request.op != SAQIYA_OP_REFUND || request.ticket != nullptr);
+bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
+bool takes_tickets(Op op) {
+  return op == Op::kRefund || op == Op::kSettle || op == Op::kRenew;
+}
+
+// What the request is about: one limiter and key, or several.
+bool read_items(const saqiya_queue& queue, const saqiya_request& in, Items* out) {
+  const auto op = static_cast<Op>(in.op);
+  if (in.op < SAQIYA_OP_CHECK || in.op > SAQIYA_OP_RENEW) return false;
+  if (!is_wait(in.max_wait_us) || (takes_tickets(op) && in.ticket == nullptr)) return false;
+  const bool costs_matter = is_ask(op) || op == Op::kSettle;
+  const saqiya_item one = {in.limiter, in.key, in.key_len, in.cost};
+  if (in.items == nullptr && in.item_count != 0) return false;
+  if (in.items != nullptr && !is_ask(op) && op != Op::kRefund) return false;
+  if (in.item_count > saqiya::kMaxItems) return false;
+  const saqiya_item* const items = in.items != nullptr ? in.items : &one;
+  const std::size_t count = in.items != nullptr ? static_cast<std::size_t>(in.item_count) : 1;
+  return out->read(items, count, costs_matter) && out->shared_store() == queue.store;
 }
 
 }  // namespace
@@ -82,15 +96,32 @@ void saqiya_request_init(saqiya_request* request, size_t size) {
 int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {
   if (queue == nullptr || request == nullptr) return SAQIYA_INVALID;
   saqiya_request known;
-  if (!read_sized(request, &known) || !is_valid(*queue, known)) return SAQIYA_INVALID;
+  if (!read_sized(request, &known)) return SAQIYA_INVALID;
   return guard([&] {
+    Items items;
+    if (!read_items(*queue, known, &items)) return SAQIYA_INVALID;
+    const std::size_t rules = items.rule_count();
     saqiya::Request r;
-    r.op = static_cast<saqiya::Op>(known.op);
-    r.limiter = known.limiter->limiter.get();
-    r.key = as_key(known.key, known.key_len);
-    r.cost = known.cost;
+    r.op = static_cast<Op>(known.op);
+    if (items.is_unlimited()) {
+      r.limiter = items.list().front().limiter;  // speaks for all
+    } else {
+      items.put_into(&r);
+    }
     r.max_wait = std::min<std::int64_t>(known.max_wait_us, saqiya::kMaxSpan);
-    if (known.op == SAQIYA_OP_REFUND) copy_as(*known.ticket, &r.ticket);
+    if (takes_tickets(r.op)) {
+      r.tickets = as_tickets(static_cast<const saqiya_ticket*>(known.ticket), rules);
+    }
+    if (is_ask(r.op)) {
+      clear(known.each, rules);
+      clear(known.tickets, rules);
+      if (items.is_unlimited()) {
+        answer_unlimited(r.op, as_decisions(known.each, rules), {});
+      } else {
+        r.each = as_decisions(known.each, rules);
+        if (r.op == Op::kCheck) r.tickets_out = as_tickets(known.tickets, rules);
+      }
+    }
     switch (queue->queue->submit(r, known.user_data)) {
       case saqiya::SubmitResult::kOk:
         break;
@@ -99,7 +130,7 @@ int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {
       case saqiya::SubmitResult::kClosed:
         return SAQIYA_CLOSED;
     }
-    if (known.op == SAQIYA_OP_REFUND) known.ticket->flags |= saqiya::Ticket::kSpent;
+    if (r.op == Op::kRefund || r.op == Op::kSettle) mark_spent(known.ticket, rules);
     return SAQIYA_OK;
   });
 }

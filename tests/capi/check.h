@@ -24,5 +24,8 @@ void test_tickets(void);
 void test_queues(void);
 void test_http(void);
 void test_layout(void);
+void test_rules(void);
+void test_items_together(void);
+void test_acquire(void);
 
 #endif

@@ -82,45 +82,77 @@ static void test_numbers(void) {
   CHECK_EQ(saqiya_http_get_numbers(s.limiter, &d, &n), SAQIYA_OK);
   CHECK_EQ(n.status, 503);
   CHECK_TEXT(saqiya_http_policy(s.limiter), "\"default\";q=2;w=1");
-  CHECK_TEXT(saqiya_http_item(s.limiter), "\"default\";r=");
+  CHECK_TEXT(saqiya_http_item(s.limiter, 0), "\"default\";r=");
+  CHECK_TEXT(saqiya_http_item(s.limiter, 1), "");
+  CHECK_TEXT(saqiya_http_item(s.limiter, SIZE_MAX), "");
   CHECK_TEXT(saqiya_http_policy(NULL), "");
-  CHECK_TEXT(saqiya_http_item(NULL), "");
+  CHECK_TEXT(saqiya_http_item(NULL, 0), "");
   setup_free(&s);
 }
 
-/* The promise of the header: 512 bytes for fields, 256 for a body, in the longest case. */
-static void test_longest(void) {
+/* The promise of the header: so many bytes for fields, 256 for a body, in the longest case. */
+static void test_longest(size_t rules, size_t promised) {
   setup s = setup_open("unlimited");
   char name[SAQIYA_MAX_NAME + 1];
   saqiya_limiter_options o;
   saqiya_limiter *limiter = NULL;
-  saqiya_rule rule;
+  saqiya_rule rule[SAQIYA_MAX_RULES];
   saqiya_decision d;
-  char buffer[512];
+  char buffer[2048];
   size_t len = 0;
+  size_t i;
   memset(name, '"', SAQIYA_MAX_NAME); /* each is escaped, twice over in the fields */
   name[SAQIYA_MAX_NAME] = '\0';
   saqiya_limiter_options_init(&o, sizeof o);
   o.name = name;
-  saqiya_rule_init(&rule, sizeof rule);
-  rule.capacity = SAQIYA_MAX_COST;
-  rule.tokens = 9;
-  rule.period_us = 1;
-  CHECK_EQ(saqiya_limiter_create_rules(s.store, &rule, 1, &o, &limiter, NULL), SAQIYA_OK);
+  for (i = 0; i < rules; ++i) {
+    saqiya_rule_init(&rule[i], sizeof *rule);
+    rule[i].algorithm = i == 0 ? SAQIYA_TOKEN_BUCKET : SAQIYA_FIXED_WINDOW;
+    rule[i].capacity = SAQIYA_MAX_COST;
+    rule[i].tokens = i == 0 ? 9 : 0;
+    rule[i].period_us = i == 0 ? 1 : (INT64_C(1) << 50) - (int64_t)i;
+  }
+  CHECK_EQ(saqiya_limiter_create_rules(s.store, rule, rules, &o, &limiter, NULL), SAQIYA_OK);
   memset(&d, 0, sizeof d);
   d.outcome = SAQIYA_DENIED;
   d.limit = SAQIYA_MAX_COST;
   d.remaining = SAQIYA_MAX_COST - 1;
   d.retry_after_us = INT64_MAX - 1;
   d.reset_after_us = INT64_MAX - 1;
-  CHECK_EQ(saqiya_http_fields(limiter, &d, 0, buffer, 512, &len), SAQIYA_OK);
+  d.rule = (int32_t)rules - 1;
+  CHECK_EQ(saqiya_http_fields(limiter, &d, 0, buffer, promised, &len), SAQIYA_OK);
   CHECK_EQ(saqiya_http_body(limiter, &d, buffer, 256, &len), SAQIYA_OK);
   saqiya_limiter_free(limiter);
+  setup_free(&s);
+}
+
+static void test_several_rules(void) {
+  setup s = setup_open("5/s burst 2; concurrency: 3 ttl 30s");
+  saqiya_decision d;
+  char buffer[512];
+  size_t len = 0;
+  CHECK_TEXT(saqiya_http_item(s.limiter, 0), "\"default-1\";r=");
+  CHECK_TEXT(saqiya_http_item(s.limiter, 1), "\"default-2\";r=");
+  CHECK_TEXT(saqiya_http_item(s.limiter, 2), "");
+  CHECK_EQ(saqiya_limiter_check(s.limiter, "k", 1, 2, &d, NULL), SAQIYA_OK);
+  CHECK_EQ(saqiya_http_fields(s.limiter, &d, SAQIYA_HTTP_LEGACY, buffer, sizeof buffer, &len),
+           SAQIYA_OK);
+  CHECK_TEXT(buffer,
+             "X-RateLimit-Limit: 2\r\nX-RateLimit-Remaining: 0\r\nX-RateLimit-Reset: 1\r\n");
+  CHECK_EQ(saqiya_http_fields(s.limiter, &d, SAQIYA_HTTP_DRAFT, buffer, sizeof buffer, &len),
+           SAQIYA_OK);
+  CHECK(strstr(buffer, "RateLimit: \"default-1\";r=0;t=1\r\n") != NULL);
+  CHECK(strstr(buffer, "RateLimit-Policy: \"default-1\";q=2;w=1,\"default-2\";q=3") != NULL);
+  d.rule = 99; /* a decision that is nobody's */
+  CHECK_EQ(saqiya_http_fields(s.limiter, &d, 0, buffer, sizeof buffer, &len), SAQIYA_OK);
+  CHECK(strstr(buffer, "RateLimit: \"default-2\";r=0") != NULL);
   setup_free(&s);
 }
 
 void test_http(void) {
   test_fields();
   test_numbers();
-  test_longest();
+  test_longest(1, 512);
+  test_longest(SAQIYA_MAX_RULES, 2048);
+  test_several_rules();
 }

@@ -16,7 +16,7 @@ AT(saqiya_decision, retry_after_us, 24);
 AT(saqiya_decision, reset_after_us, 32);
 AT(saqiya_decision, delay_us, 40);
 AT(saqiya_decision, rule, 48);
-AT(saqiya_decision, reserved32, 52);
+AT(saqiya_decision, item, 52);
 AT(saqiya_decision, reserved64, 56);
 
 SAME(ticket, sizeof(saqiya_ticket) == 48);
@@ -26,8 +26,8 @@ AT(saqiya_ticket, n, 12);
 AT(saqiya_ticket, cost, 16);
 AT(saqiya_ticket, epoch, 24);
 AT(saqiya_ticket, flags, 32);
-AT(saqiya_ticket, reserved32, 36);
-AT(saqiya_ticket, reserved64, 40);
+AT(saqiya_ticket, algorithm, 36);
+AT(saqiya_ticket, lease, 40);
 
 SAME(completion, sizeof(saqiya_completion) == 120);
 AT(saqiya_completion, user_data, 0);
@@ -65,18 +65,28 @@ SAME(limiter_options, sizeof(saqiya_limiter_options) == 24);
 AT(saqiya_limiter_options, name, 8);
 AT(saqiya_limiter_options, deadline_us, 16);
 
-SAME(rule, sizeof(saqiya_rule) == 32);
+SAME(rule, sizeof(saqiya_rule) == 56);
 AT(saqiya_rule, algorithm, 4);
 AT(saqiya_rule, capacity, 8);
 AT(saqiya_rule, tokens, 16);
 AT(saqiya_rule, period_us, 24);
+AT(saqiya_rule, queue, 32); /* from here on since the second version */
+AT(saqiya_rule, unit, 40);
+AT(saqiya_rule, anchor_day, 44);
+AT(saqiya_rule, zone, 48);
 
 SAME(key, sizeof(saqiya_key) == 16);
+
+SAME(item, sizeof(saqiya_item) == 32);
+AT(saqiya_item, limiter, 0);
+AT(saqiya_item, key, 8);
+AT(saqiya_item, key_len, 16);
+AT(saqiya_item, cost, 24);
 
 SAME(queue_options, sizeof(saqiya_queue_options) == 16);
 AT(saqiya_queue_options, in_flight, 12);
 
-SAME(request, sizeof(saqiya_request) == 64);
+SAME(request, sizeof(saqiya_request) == 96);
 AT(saqiya_request, op, 4);
 AT(saqiya_request, limiter, 8);
 AT(saqiya_request, key, 16);
@@ -85,6 +95,10 @@ AT(saqiya_request, cost, 32);
 AT(saqiya_request, max_wait_us, 40);
 AT(saqiya_request, ticket, 48);
 AT(saqiya_request, user_data, 56);
+AT(saqiya_request, items, 64); /* from here on since the second version */
+AT(saqiya_request, item_count, 72);
+AT(saqiya_request, each, 80);
+AT(saqiya_request, tickets, 88);
 
 SAME(status, SAQIYA_OK == 0 && SAQIYA_INVALID == 1 && SAQIYA_BAD_POLICY == 2 &&
                  SAQIYA_BAD_URL == 3 && SAQIYA_NO_MEMORY == 4 && SAQIYA_QUEUE_FULL == 5 &&
@@ -98,14 +112,18 @@ SAME(reason, SAQIYA_REASON_NONE == 0 && SAQIYA_REASON_CONNECT == 1 && SAQIYA_REA
                  SAQIYA_REASON_PERMISSION == 8 && SAQIYA_REASON_SERVER_MEMORY == 9 &&
                  SAQIYA_REASON_CORRUPT == 10 && SAQIYA_REASON_PROTOCOL == 11 &&
                  SAQIYA_REASON_BUSY == 12 && SAQIYA_REASON_CANCELLED == 13);
-SAME(algorithm, SAQIYA_TOKEN_BUCKET == 1 && SAQIYA_NO_LIMIT == 2);
-SAME(op,
-     SAQIYA_OP_CHECK == 1 && SAQIYA_OP_PEEK == 2 && SAQIYA_OP_REFUND == 3 && SAQIYA_OP_RESET == 4);
+SAME(algorithm, SAQIYA_TOKEN_BUCKET == 1 && SAQIYA_NO_LIMIT == 2 && SAQIYA_FIXED_WINDOW == 3 &&
+                    SAQIYA_SLIDING_WINDOW == 4 && SAQIYA_SLIDING_LOG == 5 &&
+                    SAQIYA_CALENDAR == 6 && SAQIYA_CONCURRENCY == 7);
+SAME(unit, SAQIYA_DAY == 1 && SAQIYA_WEEK == 2 && SAQIYA_MONTH == 3 && SAQIYA_YEAR == 4);
+SAME(op, SAQIYA_OP_CHECK == 1 && SAQIYA_OP_PEEK == 2 && SAQIYA_OP_REFUND == 3 &&
+             SAQIYA_OP_RESET == 4 && SAQIYA_OP_SETTLE == 5 && SAQIYA_OP_RENEW == 6);
 SAME(flags, SAQIYA_STORE_TESTING == 1 && SAQIYA_STORE_HASH_SUBJECTS == 2 &&
                 SAQIYA_HTTP_LEGACY == 1 && SAQIYA_HTTP_DRAFT == 2);
 SAME(constants, SAQIYA_MAX_KEY == 65536 && SAQIYA_MAX_NAME == 64 &&
                     SAQIYA_MAX_COST == INT64_C(9007199254740991) &&
-                    SAQIYA_UNLIMITED == SAQIYA_MAX_COST && SAQIYA_FOREVER == INT64_MAX);
+                    SAQIYA_UNLIMITED == SAQIYA_MAX_COST && SAQIYA_FOREVER == INT64_MAX &&
+                    SAQIYA_MAX_RULES == 8 && SAQIYA_MAX_ITEMS == 16 && SAQIYA_NO_WAIT == -1);
 SAME(take, SAQIYA_TAKE_MISUSE == INT64_MIN && SAQIYA_TAKE_NEVER == INT64_MIN + 1 &&
                SAQIYA_TAKE_UNAVAILABLE == INT64_MIN + 2);
 

@@ -38,6 +38,8 @@ static void test_create_text(void) {
   CHECK_EQ(rule.size, sizeof rule);
   CHECK_EQ(rule.algorithm, SAQIYA_TOKEN_BUCKET);
   CHECK(rule.capacity == 20 && rule.tokens == 1 && rule.period_us == 200000);
+  CHECK_EQ(saqiya_limiter_rule_count(limiter), 1);
+  CHECK_EQ(saqiya_limiter_rule_count(NULL), 0);
   CHECK_EQ(saqiya_limiter_get_rule(limiter, 1, &rule), SAQIYA_INVALID);
   CHECK_EQ(rule.capacity, 0);
   CHECK_EQ(saqiya_limiter_get_rule(NULL, 0, &rule), SAQIYA_INVALID);
@@ -73,11 +75,12 @@ static void test_create_rules(void) {
   rule.period_us = 1000000;
   CHECK_EQ(create_rule(store, &rule, 1), SAQIYA_OK);
   CHECK_EQ(create_rule(store, &rule, 0), SAQIYA_INVALID);
-  CHECK_EQ(create_rule(store, &rule, 2), SAQIYA_INVALID);
   CHECK_EQ(create_rule(store, NULL, 1), SAQIYA_INVALID);
   CHECK_EQ(create_rule(NULL, &rule, 1), SAQIYA_INVALID);
   CHECK_EQ(saqiya_limiter_create_rules(store, &rule, 1, NULL, NULL, NULL), SAQIYA_INVALID);
-  rule.algorithm = 3;
+  rule.algorithm = SAQIYA_CONCURRENCY + 1;
+  CHECK_EQ(create_rule(store, &rule, 1), SAQIYA_BAD_POLICY);
+  rule.algorithm = UINT32_MAX;
   CHECK_EQ(create_rule(store, &rule, 1), SAQIYA_BAD_POLICY);
   rule.algorithm = SAQIYA_TOKEN_BUCKET;
   rule.capacity = -1;
@@ -138,7 +141,8 @@ static void test_check(void) {
   MISUSE(saqiya_limiter_check(s.limiter, "k", 1, -1, &d, &t));
   MISUSE(saqiya_limiter_check(s.limiter, "k", 1, SAQIYA_MAX_COST + 1, &d, &t));
   MISUSE(saqiya_limiter_check(s.limiter, "k", 1, INT64_MIN, &d, &t));
-  MISUSE(saqiya_limiter_check_wait(s.limiter, "k", 1, 1, -1, &d, &t));
+  MISUSE(saqiya_limiter_check_wait(s.limiter, "k", 1, 1, -2, &d, &t));
+  MISUSE(saqiya_limiter_check_wait(s.limiter, "k", 1, 1, INT64_MIN, &d, &t));
   MISUSE(saqiya_limiter_check_wait(NULL, "k", 1, 1, 1, &d, &t));
   CHECK(is_zero(&t, sizeof t));
   MISUSE(saqiya_limiter_peek(NULL, "k", 1, 1, &d));
@@ -214,6 +218,13 @@ static void test_unlimited(void) {
   CHECK_EQ(d.outcome, SAQIYA_ALLOWED);
   CHECK_EQ(saqiya_limiter_refund(s.limiter, "k", 1, &t, &d), SAQIYA_OK);
   CHECK_EQ(d.outcome, SAQIYA_DENIED);
+  CHECK_EQ(saqiya_limiter_settle(s.limiter, "k", 1, &t, 3, &d), SAQIYA_OK);
+  CHECK_EQ(d.outcome, SAQIYA_DENIED);
+  CHECK_EQ(saqiya_limiter_renew(s.limiter, "k", 1, &t, &d), SAQIYA_OK);
+  CHECK_EQ(d.outcome, SAQIYA_DENIED);
+  CHECK_EQ(saqiya_limiter_acquire(s.limiter, "k", 1, 1, SAQIYA_FOREVER, &d, &t), SAQIYA_OK);
+  CHECK(d.outcome == SAQIYA_ALLOWED && d.delay_us == 0);
+  CHECK_EQ(saqiya_limiter_rule_count(s.limiter), 1);
   CHECK_EQ(saqiya_limiter_reset(s.limiter, "k", 1, &d), SAQIYA_OK);
   CHECK_EQ(d.outcome, SAQIYA_ALLOWED);
   saqiya_store_stats_init(&stats, sizeof stats);

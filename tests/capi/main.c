@@ -42,6 +42,9 @@ int main(void) {
   test_tickets();
   test_queues();
   test_http();
+  test_rules();
+  test_items_together();
+  test_acquire();
   printf("%d checks, %d failed\n", checks, failures);
   return failures == 0 && checks > 300 ? 0 : 1;
 }

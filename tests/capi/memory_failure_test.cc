@@ -191,6 +191,124 @@ TEST_F(MemoryFailure, AGrowingShardAndTheBound) {
   }
 }
 
+TEST_F(MemoryFailure, PoliciesOfSeveralRules) {
+  static constexpr const char* kPolicy =
+      "5/s burst 20; fixed-window: 10/h; sliding-window: 10/h; sliding-log: 10/h; "
+      "concurrency: 10 ttl 1h";
+  saqiya_limiter* limiter = nullptr;
+  saqiya_error error;
+  EXPECT_GE(until_it_succeeds(
+                [&] { return saqiya_limiter_create(store_, kPolicy, nullptr, &limiter, &error); },
+                [&] { EXPECT_EQ(limiter, nullptr); }, [&] { saqiya_limiter_free(limiter); }),
+            10);
+  saqiya_limiter_free(limiter);
+  limiter = nullptr;
+  saqiya_rule rules[2];
+  for (saqiya_rule& rule : rules) {
+    saqiya_rule_init(&rule, sizeof rule);
+    rule.capacity = 10;
+    rule.period_us = 3'600'000'000;
+  }
+  rules[0].algorithm = SAQIYA_CONCURRENCY;
+  rules[1].algorithm = SAQIYA_SLIDING_LOG;
+  EXPECT_GE(
+      until_it_succeeds(
+          [&] { return saqiya_limiter_create_rules(store_, rules, 2, nullptr, &limiter, &error); },
+          [&] { EXPECT_EQ(limiter, nullptr); }, [&] { saqiya_limiter_free(limiter); }),
+      4);
+  saqiya_limiter_free(limiter);
+}
+
+// Of every algorithm: a group allocates, a log and leases do, and so may giving back.
+TEST_F(MemoryFailure, SeveralRulesAllOrNone) {
+  static constexpr const char* kPolicies[] = {
+      "fixed-window: 10/h", "sliding-log: 10/h", "concurrency: 10 ttl 1h",
+      "10/h; fixed-window: 10/h; sliding-window: 10/h; sliding-log: 10/h; concurrency: 10 ttl 1h"};
+  for (const char* policy : kPolicies) {
+    SCOPED_TRACE(policy);
+    saqiya_limiter* limiter = nullptr;
+    ASSERT_EQ(saqiya_limiter_create(store_, policy, nullptr, &limiter, nullptr), SAQIYA_OK);
+    const saqiya_item items[] = {{limiter, "a", 1, 4}, {limiter, "b", 1, 5}, {limiter_, "c", 1, 6}};
+    saqiya_decision d;
+    saqiya_decision each[11];
+    saqiya_ticket tickets[11];
+    const auto left = [&](std::size_t i) {
+      saqiya_decision now;
+      EXPECT_EQ(saqiya_limiter_peek(items[i].limiter, items[i].key, 1, 0, &now), SAQIYA_OK);
+      return now.remaining;
+    };
+    const auto nothing_charged = [&] {
+      EXPECT_TRUE(is_zero(&d, sizeof d));
+      const std::size_t rules = 2 * saqiya_limiter_rule_count(limiter) + 1;
+      EXPECT_TRUE(is_zero(tickets, rules * sizeof *tickets));
+      EXPECT_TRUE(is_zero(each, rules * sizeof *each));
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10) << i;
+    };
+    EXPECT_GE(until_it_succeeds([&] { return saqiya_check_all(items, 3, 0, &d, each, tickets); },
+                                nothing_charged),
+              2);
+    ASSERT_EQ(d.outcome, SAQIYA_ALLOWED);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10 - items[i].cost);
+    EXPECT_GE(until_it_succeeds([&] { return saqiya_peek_all(items, 3, &d, each); }), 1);
+    // What could not be given back can be tried again.
+    const auto nothing_spent = [&] {
+      EXPECT_EQ(tickets[0].flags & 1, 0U);
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10 - items[i].cost);
+    };
+    EXPECT_GE(until_it_succeeds([&] { return saqiya_refund_all(items, 3, tickets, &d); },
+                                nothing_spent),
+              1);
+    EXPECT_EQ(d.outcome, SAQIYA_ALLOWED);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10);
+
+    const auto one = [&] { return saqiya_limiter_check(limiter, "a", 1, 4, &d, tickets); };
+    until_it_succeeds(one, [&] { EXPECT_EQ(left(0), 10); });
+    ASSERT_EQ(d.outcome, SAQIYA_ALLOWED);
+    until_it_succeeds([&] { return saqiya_limiter_renew(limiter, "a", 1, tickets, &d); },
+                      [&] { EXPECT_EQ(left(0), 6); });
+    until_it_succeeds([&] { return saqiya_limiter_settle(limiter, "a", 1, tickets, 7, &d); },
+                      [&] { EXPECT_EQ(left(0), 6); });
+    EXPECT_EQ(left(0), 3);
+    until_it_succeeds(
+        [&] { return saqiya_limiter_acquire(limiter, "a", 1, 3, 60'000'000, &d, tickets); },
+        [&] { EXPECT_EQ(left(0), 3); });
+    EXPECT_EQ(left(0), 0);
+    until_it_succeeds([&] { return saqiya_limiter_reset(limiter, "a", 1, &d); });
+    EXPECT_EQ(left(0), 10);
+
+    const saqiya_key many[] = {{"a", 1}, {"d", 1}, {"a", 1}};
+    saqiya_decision decisions[3];
+    saqiya_ticket all[15];
+    until_it_succeeds(
+        [&] { return saqiya_limiter_check_many(limiter, many, 3, 2, decisions, all); },
+        [&] { EXPECT_EQ(left(0), 10); });
+    EXPECT_EQ(left(0), 6);
+
+    saqiya_queue* queue = nullptr;
+    ASSERT_EQ(saqiya_queue_create(store_, nullptr, &queue, nullptr), SAQIYA_OK);
+    saqiya_request request;
+    saqiya_request_init(&request, sizeof request);
+    request.items = items + 1;
+    request.item_count = 2;
+    request.each = each;
+    request.tickets = tickets;
+    EXPECT_GE(until_it_succeeds([&] { return saqiya_queue_submit(queue, &request); },
+                                [&] {
+                                  EXPECT_EQ(saqiya_queue_pending(queue), 0U);
+                                  EXPECT_EQ(left(1), 10);
+                                  EXPECT_EQ(left(2), 10);
+                                }),
+              1);
+    EXPECT_EQ(left(2), 4);
+    saqiya_queue_free(queue);
+    for (const char* key : {"a", "b", "c", "d"}) {
+      EXPECT_EQ(saqiya_limiter_reset(limiter, key, 1, nullptr), SAQIYA_OK);
+      EXPECT_EQ(saqiya_limiter_reset(limiter_, key, 1, nullptr), SAQIYA_OK);
+    }
+    saqiya_limiter_free(limiter);
+  }
+}
+
 TEST_F(MemoryFailure, ManyAreChargedAllOrNone) {
   const saqiya_key many[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"a", 1}, {"e", 1}};
   saqiya_decision decisions[5];

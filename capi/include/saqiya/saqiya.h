@@ -126,6 +126,9 @@ typedef struct saqiya_error {
 
 #define SAQIYA_MAX_KEY 65536                      /* bytes in a key */
 #define SAQIYA_MAX_NAME 64                        /* bytes in a limiter's name */
+#define SAQIYA_MAX_RULES 8                        /* rules in a policy */
+#define SAQIYA_MAX_ITEMS 16                       /* limiters asked at once: saqiya_check_all */
+#define SAQIYA_NO_WAIT INT64_C(-1)                /* as max_wait_us: do not wait, not even in a queue */
 #define SAQIYA_MAX_COST INT64_C(9007199254740991) /* 2^53 - 1; also the largest capacity */
 #define SAQIYA_UNLIMITED SAQIYA_MAX_COST          /* limit and remaining of an unlimited policy */
 #define SAQIYA_FOREVER INT64_MAX                  /* retry_after_us of SAQIYA_NEVER */
@@ -136,28 +139,30 @@ typedef struct saqiya_error {
 typedef struct saqiya_decision {
   int32_t outcome;        /* a saqiya_outcome */
   int32_t reason;         /* a saqiya_reason; 0 unless unavailable */
-  int64_t limit;          /* capacity of the rule that bound */
-  int64_t remaining;      /* tokens left afterwards, rounded down: 0 <= remaining <= limit */
+  int64_t limit;          /* what the rule that bound allows at the most */
+  int64_t remaining;      /* what is left of it afterwards, rounded down: 0 <= remaining <= limit */
   int64_t retry_after_us; /* denied: first instant at which this very cost passes if nobody else
                              comes, > 0; never: SAQIYA_FOREVER; otherwise 0 */
-  int64_t reset_after_us; /* time until full again if left alone, rounded up */
+  int64_t reset_after_us; /* time until all of it is there again if left alone, rounded up */
   int64_t delay_us;       /* allowed with a wait: sleep this long before going on */
-  int32_t rule;           /* index of the rule that bound, from 0 */
-  int32_t reserved32;
+  int32_t rule;           /* index of the rule that bound, from 0. Refused: of those that refused, the one
+                             with the longest wait; allowed: the one with the least remaining share */
+  int32_t item;           /* saqiya_check_all: index of the item whose rule that is */
   int64_t reserved64;
 } saqiya_decision; /* 64 bytes, frozen */
 
-/* What a charge can be given back by. Treat as opaque; plain data, no need to free. */
+/* What a charge can be given back by: one for each rule of the limiter. Treat as opaque; plain data,
+ * no need to free. */
 typedef struct saqiya_ticket {
-  int64_t q; /* the bucket's instant after the charge: q + r/n microseconds */
+  int64_t q; /* what was charged: an instant, q + r/n microseconds */
   uint32_t r;
   uint32_t n; /* 0: nothing was charged, nothing to give back */
   int64_t cost;
-  uint64_t epoch; /* the table that was charged; a ticket of another table gives nothing */
-  uint32_t flags; /* bit 0: spent; bit 1: a reservation (the charge had a delay) */
-  uint32_t reserved32;
-  int64_t reserved64;
-} saqiya_ticket; /* 48 bytes, frozen */
+  uint64_t epoch;     /* the table that was charged; a ticket of another table gives nothing */
+  uint32_t flags;     /* bit 0: spent; bit 1: a reservation (the charge had a delay) */
+  uint32_t algorithm; /* a saqiya_algorithm */
+  uint64_t lease;     /* concurrency: the lease's number */
+} saqiya_ticket;      /* 48 bytes, frozen */
 
 /* -- Clocks ----------------------------------------------------------------------------------- */
 
@@ -170,7 +175,7 @@ typedef struct saqiya_clock saqiya_clock;
 SAQIYA_API int saqiya_clock_create_manual(int64_t now_us, saqiya_clock **clock);
 /* Sets both readings; going back is allowed. */
 SAQIYA_API int saqiya_clock_set(saqiya_clock *clock, int64_t now_us);
-/* Sets the wall reading alone. Token buckets in the process do not look at it. */
+/* Sets the wall reading alone. In the process only windows and calendars look at it. */
 SAQIYA_API int saqiya_clock_set_wall(saqiya_clock *clock, int64_t wall_us);
 /* Moves both readings; by_us may be negative. */
 SAQIYA_API int saqiya_clock_advance(saqiya_clock *clock, int64_t by_us);
@@ -251,30 +256,67 @@ typedef struct saqiya_limiter_options {
 
 SAQIYA_API void saqiya_limiter_options_init(saqiya_limiter_options *options, size_t size);
 
-/* Creates a limiter from text: "5/s burst 20", "100/minute", "10 per 2 hours", "unlimited".
+/* Creates a limiter from text; docs/policies.md has the whole grammar:
+ *
+ *   100/minute                      5/s burst 20                leaky-bucket: 10/s queue 50
+ *   fixed-window: 100/min           sliding-window: 1000/hour   sliding-log: 5/15min
+ *   calendar: 10000/month anchor 15 tz Africa/Cairo             concurrency: 20 ttl 30s
+ *   5/s burst 20; 1000/day          unlimited
+ *
  * The plain form is a token bucket: the count is the burst, too, unless a smaller or larger burst
  * is given. So a bare "100/minute" lets a full bucket of 100 pass at once and refills while they
- * are used: up to 199 within some minute. Use "100/minute burst 10" to stay nearer to the rate. */
+ * are used: up to 199 within some minute. Use "100/minute burst 10" to stay nearer to the rate.
+ *
+ * Several rules are decided together: a request passes when all of them let it, and is charged to
+ * all or to none. Their order does not matter. */
 SAQIYA_API int saqiya_limiter_create(saqiya_store *store, const char *policy,
                                      const saqiya_limiter_options *options,
                                      saqiya_limiter **limiter, saqiya_error *error);
 
-typedef enum saqiya_algorithm { SAQIYA_TOKEN_BUCKET = 1, SAQIYA_NO_LIMIT = 2 } saqiya_algorithm;
+typedef enum saqiya_algorithm {
+  SAQIYA_TOKEN_BUCKET = 1,   /* also the leaky bucket, as a meter or (with queue) as a queue */
+  SAQIYA_NO_LIMIT = 2,       /* unlimited; the only rule of its policy */
+  SAQIYA_FIXED_WINDOW = 3,   /* windows aligned to the epoch; up to twice the limit across an edge */
+  SAQIYA_SLIDING_WINDOW = 4, /* two counters, the previous window's weighted by its overlap */
+  SAQIYA_SLIDING_LOG = 5,    /* exact in every window; remembers every charge */
+  SAQIYA_CALENDAR = 6,       /* days, weeks, months, years of a time zone */
+  SAQIYA_CONCURRENCY = 7     /* how many at once; each holds a lease for at most its time to live */
+} saqiya_algorithm;
 
-/* One rule as numbers: capacity tokens at the most, `tokens` more every period_us.
- * Ranges, after tokens and period_us are divided by their greatest common divisor:
- * 0 <= capacity <= 2^53 - 1; 1 <= tokens < 2^32; 1 <= period_us <= 2^50;
- * capacity * period_us / tokens <= 2^50 (35.7 years to fill). tokens = 0 only with capacity = 0. */
+typedef enum saqiya_calendar_unit {
+  SAQIYA_DAY = 1,
+  SAQIYA_WEEK = 2, /* from Monday */
+  SAQIYA_MONTH = 3,
+  SAQIYA_YEAR = 4
+} saqiya_calendar_unit;
+
+/* One rule as numbers. Zero for what the algorithm does not use.
+ *
+ * capacity  the limit. Token bucket, fixed window, calendar: 0 ... 2^53 - 1; sliding window and log:
+ *           0 ... 2^32 - 1; concurrency: 0 ... 65,535. 0 refuses everything
+ * tokens    token bucket: so many come back every period_us. After division of both by their
+ *           greatest common divisor: 1 <= tokens < 2^32, 1 <= period_us <= 2^50, and
+ *           capacity * period_us / tokens <= 2^50 (35.7 years to fill). 0 only with capacity 0
+ * period_us windows: their length, 1 ... 2^50; log: 1 ... 2^47; concurrency: a lease's time to
+ *           live, 1 ... 2^47
+ * queue     token bucket: so many more may wait for their turn: a check is then allowed with a
+ *           delay. queue * period_us / tokens <= 2^50 */
 typedef struct saqiya_rule {
   uint32_t size;      /* set by saqiya_rule_init */
   uint32_t algorithm; /* a saqiya_algorithm; 0: SAQIYA_TOKEN_BUCKET */
   int64_t capacity;
   int64_t tokens;
   int64_t period_us;
+  int64_t queue;
+  int32_t unit;       /* calendar: a saqiya_calendar_unit */
+  int32_t anchor_day; /* calendar months: the day on which they begin, 1 ... 31 (a shorter month's last
+                         day); 0: 1 */
+  const char *zone;   /* calendar: an IANA time zone such as "Africa/Cairo", which this machine must
+                         know; NULL: "UTC" */
 } saqiya_rule;
 
 SAQIYA_API void saqiya_rule_init(saqiya_rule *rule, size_t size);
-/* This version takes one rule: count must be 1. */
+/* count: 1 ... SAQIYA_MAX_RULES, all of the same size; no two of one algorithm and period. */
 SAQIYA_API int saqiya_limiter_create_rules(saqiya_store *store, const saqiya_rule *rules,
                                            size_t count, const saqiya_limiter_options *options,
                                            saqiya_limiter **limiter, saqiya_error *error);
@@ -284,34 +326,66 @@ SAQIYA_API void saqiya_limiter_free(saqiya_limiter *limiter);
 SAQIYA_API const char *saqiya_limiter_policy(const saqiya_limiter *limiter);
 /* The name given at creation, "" when there was none. */
 SAQIYA_API const char *saqiya_limiter_name(const saqiya_limiter *limiter);
-/* Fills *rule, which saqiya_rule_init has prepared. index 0 is the only one in this version. */
+/* How many rules the policy has: 1 ... SAQIYA_MAX_RULES; also of an unlimited one, whose rule is
+ * SAQIYA_NO_LIMIT. */
+SAQIYA_API size_t saqiya_limiter_rule_count(const saqiya_limiter *limiter);
+/* Fills *rule, which saqiya_rule_init has prepared. Its zone lives as long as the limiter. */
 SAQIYA_API int saqiya_limiter_get_rule(const saqiya_limiter *limiter, size_t index,
                                        saqiya_rule *rule);
 
 /* Asks for cost tokens (0 ... SAQIYA_MAX_COST) for the key. A request that is not allowed is never
- * charged. Cost 0 is allowed and changes nothing (never, when the limit is 0). ticket may be NULL.
- * On Redis the calling thread waits, at most until the deadline. */
+ * charged. Cost 0 is allowed and changes nothing (never, when the limit is 0). A rule with a queue
+ * may allow with a delay: sleep decision->delay_us before going on.
+ * ticket: room for one of each rule, or NULL. Under concurrency the ticket is the lease: release it
+ * by saqiya_limiter_refund.
+ * On Redis the calling thread waits for the answer, at most until the deadline. */
 SAQIYA_API int saqiya_limiter_check(saqiya_limiter *limiter, const void *key, size_t key_len,
                                     int64_t cost, saqiya_decision *decision, saqiya_ticket *ticket);
 
-/* As check, and willing to wait: allowed when the tokens will be there within max_wait_us (0 or
- * more; above 2^50 counts as 2^50). They are reserved now, first come first served; the caller
- * sleeps decision->delay_us before going on. The call itself does not sleep. */
+/* As check, and willing to wait: allowed when the tokens will be there within max_wait_us. They are
+ * reserved now, first come first served; the caller sleeps decision->delay_us before going on. The
+ * call itself does not sleep. max_wait_us: above 2^50 counts as 2^50; a rule's own queue is never
+ * waited in for longer than it is; 0: as check; SAQIYA_NO_WAIT: without the queue's wait, too.
+ * Only token buckets can be reserved: with any other rule in the policy max_wait_us counts as 0. */
 SAQIYA_API int saqiya_limiter_check_wait(saqiya_limiter *limiter, const void *key, size_t key_len,
                                          int64_t cost, int64_t max_wait_us,
                                          saqiya_decision *decision, saqiya_ticket *ticket);
+
+/* As check, and waits, asleep, for up to timeout_us (0 ... SAQIYA_FOREVER) until the request is
+ * allowed and its delay is over. Where every rule is a token bucket the tokens are reserved: fair,
+ * one call to the store. Else it sleeps until the instant at which the request would pass and tries
+ * again; under concurrency, where a slot may be released early, it looks again at least every
+ * 100 ms. Returns at once what can never be, or not in time, or when the store fails. The decision's
+ * delay_us has been slept. The timeout is real time, whatever the store's clock. */
+SAQIYA_API int saqiya_limiter_acquire(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                      int64_t cost, int64_t timeout_us, saqiya_decision *decision,
+                                      saqiya_ticket *ticket);
 
 /* What check would say, charging nothing. remaining and reset_after_us describe the untouched
  * state. */
 SAQIYA_API int saqiya_limiter_peek(saqiya_limiter *limiter, const void *key, size_t key_len,
                                    int64_t cost, saqiya_decision *decision);
 
-/* Gives back what the ticket's check took, as far as it has not been refilled meanwhile, and marks
- * the ticket spent. Outcome: allowed, something was given back; denied, there was nothing left to
- * give (too late, spent, or a reservation that others have queued behind); unavailable, the store
- * failed (not tried again). remaining and reset_after_us describe the state afterwards. */
+/* Gives back what the ticket's check took, as far as it still counts, and marks the ticket (one of
+ * each rule) spent. Under concurrency: releases the lease. Outcome: allowed, something was given
+ * back; denied, there was nothing left to give (too late, spent, or a reservation that others have
+ * queued behind); unavailable, the store failed (not tried again). remaining and reset_after_us
+ * describe the state afterwards. */
 SAQIYA_API int saqiya_limiter_refund(saqiya_limiter *limiter, const void *key, size_t key_len,
                                      saqiya_ticket *ticket, saqiya_decision *decision);
+
+/* Makes the charge of a check what it turned out to be: check an estimate first, settle the true
+ * cost (0 ... SAQIYA_MAX_COST) when it is known. Less is given back as by refund; more is charged
+ * whatever the limit says, so that later requests wait for it. Marks the ticket spent. Outcome:
+ * allowed, done; denied, too late or spent: the charge no longer counts. */
+SAQIYA_API int saqiya_limiter_settle(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                     saqiya_ticket *ticket, int64_t cost,
+                                     saqiya_decision *decision);
+
+/* Concurrency: lets the lease live for its rule's whole time to live from now on. Outcome: allowed,
+ * it is still held; denied, it has expired or was released (its slot may be another's). */
+SAQIYA_API int saqiya_limiter_renew(saqiya_limiter *limiter, const void *key, size_t key_len,
+                                    const saqiya_ticket *ticket, saqiya_decision *decision);
 
 /* Forgets the key: it is as if it had never come. decision may be NULL. */
 SAQIYA_API int saqiya_limiter_reset(saqiya_limiter *limiter, const void *key, size_t key_len,
@@ -335,6 +409,42 @@ SAQIYA_API int saqiya_limiter_check_many(saqiya_limiter *limiter, const saqiya_k
 #define SAQIYA_TAKE_UNAVAILABLE (INT64_MIN + 2)
 SAQIYA_API int64_t saqiya_limiter_take(saqiya_limiter *limiter, const void *key, size_t key_len,
                                        int64_t cost);
+
+/* -- Several limiters at once ------------------------------------------------------------------ */
+
+typedef struct saqiya_item {
+  saqiya_limiter *limiter; /* all of one store; unlimited ones are passed over */
+  const void *key;
+  uint64_t key_len;
+  int64_t cost;
+} saqiya_item;
+
+/* Decides 1 ... SAQIYA_MAX_ITEMS requests together: all are charged, or none is. One call to the store.
+ * Items of one limiter and key are added up. Two limiters of one name with different rules on one
+ * key are SAQIYA_INVALID. The decision tells the rule that bound (item and rule); retry_after_us is
+ * the longest of those that refuse.
+ * max_wait_us: as in check_wait. each, tickets: NULL, or room for one for each rule of each item in
+ * turn (saqiya_limiter_rule_count): what each rule alone says, charged when all were allowed. */
+SAQIYA_API int saqiya_check_all(const saqiya_item *items, size_t count, int64_t max_wait_us,
+                                saqiya_decision *decision, saqiya_decision *each,
+                                saqiya_ticket *tickets);
+/* The same without charging. */
+SAQIYA_API int saqiya_peek_all(const saqiya_item *items, size_t count, saqiya_decision *decision,
+                               saqiya_decision *each);
+/* The same with waiting, as saqiya_limiter_acquire. */
+SAQIYA_API int saqiya_acquire_all(const saqiya_item *items, size_t count, int64_t timeout_us,
+                                  saqiya_decision *decision, saqiya_decision *each,
+                                  saqiya_ticket *tickets);
+/* Gives back what saqiya_check_all took, by its tickets, of all items (their costs do not matter).
+ * Tickets of one item may also be refunded, settled or renewed alone. */
+SAQIYA_API int saqiya_refund_all(const saqiya_item *items, size_t count, saqiya_ticket *tickets,
+                                 saqiya_decision *decision);
+
+/* For programs that wait in their own way: how long to sleep before the try after this one, the
+ * `attempt`-th (from 0), when left_us may still be waited; -1: give up, the decision stands. */
+SAQIYA_API int64_t saqiya_acquire_pause_us(const saqiya_item *items, size_t count,
+                                           const saqiya_decision *decision, uint32_t attempt,
+                                           int64_t left_us);
 
 /* -- Queues: many requests at once, for event loops --------------------------------------------
  *
@@ -367,7 +477,9 @@ typedef enum saqiya_op {
   SAQIYA_OP_CHECK = 1,
   SAQIYA_OP_PEEK = 2,
   SAQIYA_OP_REFUND = 3,
-  SAQIYA_OP_RESET = 4
+  SAQIYA_OP_RESET = 4,
+  SAQIYA_OP_SETTLE = 5,
+  SAQIYA_OP_RENEW = 6
 } saqiya_op;
 
 typedef struct saqiya_request {
@@ -376,10 +488,19 @@ typedef struct saqiya_request {
   saqiya_limiter *limiter; /* of the queue's store */
   const void *key;         /* copied */
   uint64_t key_len;
-  int64_t cost;          /* check, peek */
+  int64_t cost;          /* check, peek; settle: the true cost */
   int64_t max_wait_us;   /* check, peek */
-  saqiya_ticket *ticket; /* refund: read and marked spent by submit; else NULL */
+  saqiya_ticket *ticket; /* refund, settle: read and marked spent by submit, renew: read; one of each
+                            rule (of each item). Else NULL */
   uint64_t user_data;    /* comes back with the completion */
+  const saqiya_item *items; /* check, peek, refund of several at once, instead of limiter, key and
+                               cost; copied. NULL: the one above */
+  uint64_t item_count;
+  /* Check, peek: NULL, or room as in saqiya_check_all. Written before the completion is drained;
+     must stay until then, or until the request was cancelled or its queue freed. A limiter of
+     several rules needs tickets here: completions have the one of a single rule. */
+  saqiya_decision *each;
+  saqiya_ticket *tickets;
 } saqiya_request;
 
 SAQIYA_API void saqiya_request_init(saqiya_request *request, size_t size);
@@ -398,7 +519,7 @@ SAQIYA_API int saqiya_queue_process(saqiya_queue *queue);
 typedef struct saqiya_completion {
   uint64_t user_data;
   saqiya_decision decision;
-  saqiya_ticket ticket; /* of an allowed check; else zero */
+  saqiya_ticket ticket; /* of an allowed check under one rule; else zero */
 } saqiya_completion;    /* 120 bytes, frozen */
 
 /* Takes up to max completions, oldest first. */
@@ -439,14 +560,17 @@ enum {
   SAQIYA_HTTP_DRAFT = 2   /* RateLimit, RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) */
 };
 
-/* The constant RateLimit-Policy value of a limiter: "\"default\";q=20;w=4"; "" when unlimited. */
+/* The constant RateLimit-Policy value of a limiter: "\"default\";q=20;w=4"; "" when unlimited. Rules
+ * of a policy of several are told apart by their place: "\"login-1\";q=5;w=1,\"login-2\";...". */
 SAQIYA_API const char *saqiya_http_policy(const saqiya_limiter *limiter);
-/* The constant beginning of its RateLimit value: "\"default\";r="; "" when unlimited. */
-SAQIYA_API const char *saqiya_http_item(const saqiya_limiter *limiter);
+/* The constant beginning of its RateLimit value when this rule bound: "\"default\";r="; "" when
+ * unlimited, or when there is no such rule. */
+SAQIYA_API const char *saqiya_http_item(const saqiya_limiter *limiter, size_t rule);
 
 /* Writes the fields as "Name: value\r\n" lines. Retry-After is always among them when it applies;
  * flags choose the others (0: all). *len is set to the length, also when the status is
- * SAQIYA_TOO_SMALL. The text ends with a zero that is not counted. 512 bytes are enough. */
+ * SAQIYA_TOO_SMALL. The text ends with a zero that is not counted. 512 bytes are enough for a policy
+ * of one rule, 2,048 for any. */
 SAQIYA_API int saqiya_http_fields(const saqiya_limiter *limiter, const saqiya_decision *decision,
                                   uint32_t flags, char *buffer, size_t size, size_t *len);
 

@@ -35,6 +35,9 @@ using Ticket = saqiya_ticket;
 using Rule = saqiya_rule;
 using Completion = saqiya_completion;
 
+inline constexpr Micros kNoWait{SAQIYA_NO_WAIT};
+inline constexpr Micros kForever{SAQIYA_FOREVER};
+
 /// Misuse, a bad policy or URL, or a lack of memory. what() is one sentence.
 class Error : public std::runtime_error {
  public:
@@ -147,16 +150,94 @@ struct LimiterOptions : saqiya_limiter_options {
   LimiterOptions() { saqiya_limiter_options_init(this, sizeof *this); }
 };
 
-/// One token bucket: `tokens` more every `period`, `capacity` at the most.
-inline Rule token_bucket(std::int64_t capacity, std::int64_t tokens, Micros period) {
+namespace detail {
+
+inline Rule rule(std::uint32_t algorithm, std::int64_t limit, Micros period) {
   Rule rule;
   saqiya_rule_init(&rule, sizeof rule);
-  rule.algorithm = SAQIYA_TOKEN_BUCKET;
-  rule.capacity = capacity;
-  rule.tokens = tokens;
+  rule.algorithm = algorithm;
+  rule.capacity = limit;
   rule.period_us = period.count();
   return rule;
 }
+
+}  // namespace detail
+
+/// `tokens` more every `period`, `capacity` at the most. With a queue so many more may wait.
+inline Rule token_bucket(std::int64_t capacity, std::int64_t tokens, Micros period,
+                         std::int64_t queue = 0) {
+  Rule rule = detail::rule(SAQIYA_TOKEN_BUCKET, capacity, period);
+  rule.tokens = tokens;
+  rule.queue = queue;
+  return rule;
+}
+
+inline Rule fixed_window(std::int64_t limit, Micros period) {
+  return detail::rule(SAQIYA_FIXED_WINDOW, limit, period);
+}
+
+inline Rule sliding_window(std::int64_t limit, Micros period) {
+  return detail::rule(SAQIYA_SLIDING_WINDOW, limit, period);
+}
+
+inline Rule sliding_log(std::int64_t limit, Micros period) {
+  return detail::rule(SAQIYA_SLIDING_LOG, limit, period);
+}
+
+/// zone: NULL for UTC; must live until the limiter has been made.
+inline Rule calendar(std::int64_t limit, saqiya_calendar_unit unit, const char* zone = nullptr,
+                     int anchor_day = 0) {
+  Rule rule = detail::rule(SAQIYA_CALENDAR, limit, Micros{0});
+  rule.unit = unit;
+  rule.anchor_day = anchor_day;
+  rule.zone = zone;
+  return rule;
+}
+
+inline Rule concurrency(std::int64_t limit, Micros ttl) {
+  return detail::rule(SAQIYA_CONCURRENCY, limit, ttl);
+}
+
+/// What a charge can be given back by: one ticket for each rule, of each limiter that was asked.
+/// Plain data. Make one and use it again: it keeps its memory.
+class Tickets {
+ public:
+  Tickets() = default;
+  explicit Tickets(std::vector<Ticket> tickets) : tickets_(std::move(tickets)) {}
+  /// Of a completion: the one of a limiter of one rule.
+  explicit Tickets(const Ticket& ticket) : tickets_(1, ticket) {}
+
+  std::size_t size() const noexcept { return tickets_.size(); }
+  const Ticket& operator[](std::size_t index) const { return tickets_[index]; }
+  Ticket* data() noexcept { return tickets_.data(); }
+  const Ticket* data() const noexcept { return tickets_.data(); }
+
+  /// `count` empty ones.
+  void reset(std::size_t count) { tickets_.assign(count, Ticket{}); }
+
+ private:
+  std::vector<Ticket> tickets_;
+};
+
+namespace detail {
+
+/// Room for so many tickets, or NULL when none are wanted.
+inline Ticket* room(Tickets* tickets, std::size_t count) {
+  if (tickets == nullptr) return nullptr;
+  tickets->reset(count);
+  return tickets->data();
+}
+
+/// The `count` tickets from the `first` on; there must be so many.
+template <typename T>
+auto* part(T& tickets, std::size_t first, std::size_t count) {
+  if (first > tickets.size() || count > tickets.size() - first) {
+    throw Error(SAQIYA_INVALID, -1, "there is not one ticket for each rule");
+  }
+  return tickets.data() + first;
+}
+
+}  // namespace detail
 
 class Limiter {
  public:
@@ -170,27 +251,34 @@ class Limiter {
     handle_.reset(limiter);
   }
 
-  Limiter(const Store& store, const Rule& rule, const LimiterOptions& options = LimiterOptions()) {
-    saqiya_limiter* limiter = nullptr;
-    saqiya_error error = {};
-    detail::require(saqiya_limiter_create_rules(store.get(), &rule, 1, &options, &limiter, &error),
-                    error);
-    handle_.reset(limiter);
-  }
+  Limiter(const Store& store, const Rule& rule, const LimiterOptions& options = LimiterOptions())
+      : Limiter(store, &rule, 1, options) {}
 
-  /// The ticket, if one is asked for, is what refund() takes.
-  Decision check(std::string_view key, std::int64_t cost = 1, Ticket* ticket = nullptr) {
-    Decision decision;
-    detail::require(saqiya_limiter_check(get(), key.data(), key.size(), cost, &decision, ticket));
-    return decision;
+  /// Several rules, decided together.
+  Limiter(const Store& store, const std::vector<Rule>& rules,
+          const LimiterOptions& options = LimiterOptions())
+      : Limiter(store, rules.data(), rules.size(), options) {}
+
+  /// The tickets, if they are asked for, are what refund(), settle() and renew() take.
+  Decision check(std::string_view key, std::int64_t cost = 1, Tickets* tickets = nullptr) {
+    return check_wait(key, Micros{0}, cost, tickets);
   }
 
   /// Does not sleep: the caller does, for decision.delay_us.
   Decision check_wait(std::string_view key, Micros max_wait, std::int64_t cost = 1,
-                      Ticket* ticket = nullptr) {
+                      Tickets* tickets = nullptr) {
     Decision decision;
     detail::require(saqiya_limiter_check_wait(get(), key.data(), key.size(), cost, max_wait.count(),
-                                              &decision, ticket));
+                                              &decision, detail::room(tickets, rule_count())));
+    return decision;
+  }
+
+  /// Sleeps until it is allowed, at most for the timeout.
+  Decision acquire(std::string_view key, Micros timeout, std::int64_t cost = 1,
+                   Tickets* tickets = nullptr) {
+    Decision decision;
+    detail::require(saqiya_limiter_acquire(get(), key.data(), key.size(), cost, timeout.count(),
+                                           &decision, detail::room(tickets, rule_count())));
     return decision;
   }
 
@@ -200,9 +288,29 @@ class Limiter {
     return decision;
   }
 
-  Decision refund(std::string_view key, Ticket& ticket) {
+  /// first: where the tickets of this limiter begin, among those of several asked together.
+  Decision refund(std::string_view key, Tickets& tickets, std::size_t first = 0) {
     Decision decision;
-    detail::require(saqiya_limiter_refund(get(), key.data(), key.size(), &ticket, &decision));
+    detail::require(saqiya_limiter_refund(get(), key.data(), key.size(),
+                                          detail::part(tickets, first, rule_count()), &decision));
+    return decision;
+  }
+
+  /// The charge becomes `cost`.
+  Decision settle(std::string_view key, Tickets& tickets, std::int64_t cost,
+                  std::size_t first = 0) {
+    Decision decision;
+    detail::require(saqiya_limiter_settle(get(), key.data(), key.size(),
+                                          detail::part(tickets, first, rule_count()), cost,
+                                          &decision));
+    return decision;
+  }
+
+  /// The lease lives for its whole time again.
+  Decision renew(std::string_view key, const Tickets& tickets, std::size_t first = 0) {
+    Decision decision;
+    detail::require(saqiya_limiter_renew(get(), key.data(), key.size(),
+                                         detail::part(tickets, first, rule_count()), &decision));
     return decision;
   }
 
@@ -212,14 +320,13 @@ class Limiter {
     return decision;
   }
 
-  /// tickets: NULL, or the vector becomes as long as keys.
+  /// tickets: those of the i-th key begin at i * rule_count().
   std::vector<Decision> check_many(const std::vector<saqiya_key>& keys, std::int64_t cost = 1,
-                                   std::vector<Ticket>* tickets = nullptr) {
+                                   Tickets* tickets = nullptr) {
     std::vector<Decision> decisions(keys.size());
-    if (tickets != nullptr) tickets->resize(keys.size());
     detail::require(saqiya_limiter_check_many(get(), keys.data(), keys.size(), cost,
                                               decisions.data(),
-                                              tickets != nullptr ? tickets->data() : nullptr));
+                                              detail::room(tickets, keys.size() * rule_count())));
     return decisions;
   }
 
@@ -231,6 +338,8 @@ class Limiter {
   const char* policy() const noexcept { return saqiya_limiter_policy(get()); }
   const char* name() const noexcept { return saqiya_limiter_name(get()); }
 
+  std::size_t rule_count() const noexcept { return saqiya_limiter_rule_count(get()); }
+
   Rule rule(std::size_t index = 0) const {
     Rule rule;
     saqiya_rule_init(&rule, sizeof rule);
@@ -241,17 +350,111 @@ class Limiter {
   saqiya_limiter* get() const noexcept { return handle_.get(); }
 
  private:
+  Limiter(const Store& store, const Rule* rules, std::size_t count, const LimiterOptions& options) {
+    saqiya_limiter* limiter = nullptr;
+    saqiya_error error = {};
+    detail::require(
+        saqiya_limiter_create_rules(store.get(), rules, count, &options, &limiter, &error), error);
+    handle_.reset(limiter);
+  }
+
   detail::Handle<saqiya_limiter, saqiya_limiter_free> handle_;
 };
+
+/// One of several that are decided together. Borrows the limiter and the key.
+struct Item : saqiya_item {
+  Item(const Limiter& of, std::string_view on, std::int64_t costs = 1)
+      : saqiya_item{of.get(), on.data(), on.size(), costs} {}
+};
+
+using Items = std::vector<Item>;
+
+namespace detail {
+
+static_assert(sizeof(Item) == sizeof(saqiya_item), "a vector of them is an array of C's");
+
+inline const saqiya_item* first(const Items& items) { return items.data(); }
+
+inline std::size_t rule_count(const Items& items) {
+  std::size_t count = 0;
+  for (const Item& item : items) count += saqiya_limiter_rule_count(item.limiter);
+  return count;
+}
+
+inline Decision* room(std::vector<Decision>* each, std::size_t count) {
+  if (each == nullptr) return nullptr;
+  each->assign(count, Decision{});
+  return each->data();
+}
+
+}  // namespace detail
+
+/// All are charged, or none is. each: what every rule says, item by item.
+inline Decision check_all(const Items& items, Tickets* tickets = nullptr,
+                          std::vector<Decision>* each = nullptr, Micros max_wait = Micros{0}) {
+  const std::size_t rules = detail::rule_count(items);
+  Decision decision;
+  detail::require(saqiya_check_all(detail::first(items), items.size(), max_wait.count(), &decision,
+                                   detail::room(each, rules), detail::room(tickets, rules)));
+  return decision;
+}
+
+inline Decision peek_all(const Items& items, std::vector<Decision>* each = nullptr) {
+  Decision decision;
+  detail::require(saqiya_peek_all(detail::first(items), items.size(), &decision,
+                                  detail::room(each, detail::rule_count(items))));
+  return decision;
+}
+
+/// Sleeps until all are allowed, at most for the timeout.
+inline Decision acquire_all(const Items& items, Micros timeout, Tickets* tickets = nullptr,
+                            std::vector<Decision>* each = nullptr) {
+  const std::size_t rules = detail::rule_count(items);
+  Decision decision;
+  detail::require(saqiya_acquire_all(detail::first(items), items.size(), timeout.count(), &decision,
+                                     detail::room(each, rules), detail::room(tickets, rules)));
+  return decision;
+}
+
+/// Of all items; to give back one alone, see Limiter::refund().
+inline Decision refund_all(const Items& items, Tickets& tickets) {
+  Decision decision;
+  detail::require(saqiya_refund_all(detail::first(items), items.size(),
+                                    detail::part(tickets, 0, detail::rule_count(items)),
+                                    &decision));
+  return decision;
+}
+
+/// How long to sleep before the try after the `attempt`-th (from 0); negative: give up.
+inline Micros acquire_pause(const Items& items, const Decision& decision, std::uint32_t attempt,
+                            Micros left) noexcept {
+  return Micros{saqiya_acquire_pause_us(detail::first(items), items.size(), &decision, attempt,
+                                        left.count())};
+}
 
 /// saqiya_queue_options, initialised.
 struct QueueOptions : saqiya_queue_options {
   QueueOptions() { saqiya_queue_options_init(this, sizeof *this); }
 };
 
-/// saqiya_request, initialised.
+/// saqiya_request, initialised. Everything it points to must live until it has been submitted; what
+/// each and tickets point to until the completion has been drained.
 struct Request : saqiya_request {
   Request() { saqiya_request_init(this, sizeof *this); }
+
+  /// A check of one.
+  Request(const Limiter& of, std::string_view on, std::int64_t costs = 1) : Request() {
+    limiter = of.get();
+    key = on.data();
+    key_len = on.size();
+    cost = costs;
+  }
+
+  /// A check of several together.
+  explicit Request(const Items& of) : Request() {
+    items = detail::first(of);
+    item_count = of.size();
+  }
 };
 
 /// Requests for an event loop; belongs to one thread at a time.
