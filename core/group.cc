@@ -189,6 +189,14 @@ void Group::report(const Part& part, const Decision& decision, const Ticket& tic
   if (!tickets_out_.empty()) tickets_out_[part.place] = ticket;
 }
 
+// Of the parts that changed one state, each for itself and in order, the one that saw it afterwards.
+const Part& Group::last_of_state(const Part& part) const {
+  for (auto other = parts_.rbegin(); other->item != part.item; ++other) {
+    if (same_state(*other, part)) return *other;
+  }
+  return part;
+}
+
 void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
   Decision bound;
   Micros delay = 0;
@@ -203,7 +211,8 @@ void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
         ticket = make_ticket(part.rule(), part.cost, leader.ask, leader.seen, leader.now, epoch);
       }
     } else {
-      describe(part.rule(), part.seen, part.now, &d);
+      const Part& last = last_of_state(part);
+      describe(part.rule(), last.seen, last.now, &d);
       const bool done = part.changed || op_ == Op::kReset;
       d.outcome = done ? Outcome::kAllowed : Outcome::kDenied;
       changed = changed || done;

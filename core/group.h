@@ -71,6 +71,7 @@ class Group {
  private:
   explicit Group(Op op) : op_(op) {}
   void add(const Item& item, std::uint32_t index, const Request& request);
+  const Part& last_of_state(const Part& part) const;
   void report(const Part& part, const Decision& decision, const Ticket& ticket) const;
 
   Op op_;
