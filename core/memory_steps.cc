@@ -81,9 +81,8 @@ void MemorySteps::execute(const Request& request, Answer* answer) {
     case Op::kRefund:
     case Op::kSettle:
     case Op::kRenew:
-      change_rule(limiter.rules()[0], hash(limiter, 0, request.key), request.op,
-                  request.tickets[0], request.op == Op::kSettle ? request.cost : 0,
-                  &answer->decision);
+      change_rule(limiter.rules()[0], hash(limiter, 0, request.key), request.op, request.tickets[0],
+                  request.op == Op::kSettle ? request.cost : 0, &answer->decision);
       break;
     case Op::kReset:
       reset_rule(request, answer);

@@ -10,8 +10,8 @@
 //    until no stripe announces that shard. It is alone from then on.
 // The announcement and the lock are sequentially consistent, so one side always sees the other.
 //
-// An entry that is dead (a full bucket, a window that is over, a log of which nothing counts) equals
-// an absent one and may be dropped at any time; only an eviction at the bound drops others.
+// An entry that is dead (a full bucket, a window that is over, a log of which nothing counts)
+// equals an absent one and may be dropped at any time; only an eviction at the bound drops others.
 //
 // Blocks that entries own (logs, leases) count against the bound: 32 bytes as much as an entry. The
 // bound is shared out among the shards, evenly; as blocks are few and large, a shard may borrow for
@@ -56,7 +56,8 @@ class MemoryTable {
   // (true), and if so with absent words, which it may leave absent; floor is then the instant at
   // which the last dead entry was dropped (else 0). The last call counts. now: in the clock of the
   // entry, the wall's or the monotonic one. kBlocks: entries may own a block. What apply throws
-  // comes through; it must have changed nothing then. May throw std::bad_alloc, having kept nothing.
+  // comes through; it must have changed nothing then. May throw std::bad_alloc, having kept
+  // nothing.
   template <bool kBlocks, typename Apply>
   void update(const Hash128& key, bool wall, Micros now, Apply&& apply);
 
@@ -94,9 +95,9 @@ class MemoryTable {
     std::uint32_t bound = 0;         // entries and weight of blocks this shard may hold
     std::uint32_t inserts_left = 0;  // until the next sweep
     std::uint32_t slots_used = 0;    // by entries, or perhaps by the marks that erased ones leave
-    // The latest instant of the dead entries of the monotonic clock that were dropped. Who is absent
-    // counts as new at this instant: so after a clock went back, or when a thread was interrupted
-    // with an old reading, no bucket is fuller than it was.
+    // The latest instant of the dead entries of the monotonic clock that were dropped. Who is
+    // absent counts as new at this instant: so after a clock went back, or when a thread was
+    // interrupted with an old reading, no bucket is fuller than it was.
     Micros dropped_until = 0;
     Map map;
   };

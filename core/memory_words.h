@@ -48,7 +48,9 @@ struct Words {
   static constexpr std::size_t kBlockUnit = 32;
   std::uint32_t block_weight() const {
     const TimedList* const list = block();
-    return list == nullptr ? 0 : static_cast<std::uint32_t>((list->bytes() + kBlockUnit - 1) / kBlockUnit);
+    return list == nullptr
+               ? 0
+               : static_cast<std::uint32_t>((list->bytes() + kBlockUnit - 1) / kBlockUnit);
   }
 };
 static_assert(sizeof(TimedList*) == sizeof(std::uint64_t), "a block's address fills r and n");
@@ -89,7 +91,8 @@ inline Words to_words(const Rule& rule, const State& state) {
     case Algorithm::kCalendar:
       return with_rest(state.end | Words::kWall, static_cast<std::uint64_t>(state.used));
     case Algorithm::kSlidingWindow: {
-      const std::int64_t k = std::bit_width(static_cast<std::uint64_t>(rule.period - 1));
+      const auto k =
+          static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(rule.period - 1)));
       return {(state.end + (std::int64_t{1} << k)) | k << Words::kExponentShift | Words::kWall,
               static_cast<std::uint32_t>(state.previous), static_cast<std::uint32_t>(state.used)};
     }

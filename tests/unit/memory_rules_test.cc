@@ -25,8 +25,8 @@ constexpr Micros kDay = 86'400 * kSecond;
 constexpr Micros kMidnight = 20'000 * kDay;
 
 constexpr std::array<const char*, 6> kOnes = {
-    "4/day",           "fixed-window: 4/day",  "sliding-window: 4/day",
-    "sliding-log: 4/day", "calendar: 4/day", "concurrency: 4 ttl 1d",
+    "4/day",           "fixed-window: 4/day",   "sliding-window: 4/day", "sliding-log: 4/day",
+    "calendar: 4/day", "concurrency: 4 ttl 1d",
 };
 
 Decision change(const Limited& rate, Op op, std::string_view key, const Ticket& ticket,
@@ -139,8 +139,7 @@ TEST(MemoryRules, DroppingDeadEntriesChangesNoAnswer) {
       // Busy times and idle ones.
       const unsigned most = i / 5'000 % 2 == 0 ? 1'000 : 20'000;
       ASSERT_TRUE(setup.clock->advance(static_cast<Micros>(random() % most)));
-      const Micros now =
-          rule.uses_wall_clock() ? setup.clock->wall() : setup.clock->monotonic();
+      const Micros now = rule.uses_wall_clock() ? setup.clock->wall() : setup.clock->monotonic();
       // A few keys are asked often.
       const std::size_t k = random() % (random() % 2 == 0 ? kKeys : 10);
       const std::string key = "user:" + std::to_string(k);
@@ -162,7 +161,8 @@ TEST(MemoryRules, DroppingDeadEntriesChangesNoAnswer) {
           expect_same(rate.peek(key, cost), cells[k]->peek(cost, now));
           break;
         default:
-          expect_same(rate.check(key, cost, 0, &tickets[k]), cells[k]->check(cost, now, &wanted[k]));
+          expect_same(rate.check(key, cost, 0, &tickets[k]),
+                      cells[k]->check(cost, now, &wanted[k]));
       }
       if (HasFatalFailure()) FAIL() << text << ", event " << i;
       if (i % 1'000 == 999) fewest = std::min(fewest, setup.store->stats().keys);
@@ -271,7 +271,8 @@ TEST(MemoryRules, ManyAtOnce) {
     for (const Answer& answer : answers) outcomes.push_back(answer.decision.outcome);
     constexpr Outcome kYes = Outcome::kAllowed;
     constexpr Outcome kNo = Outcome::kDenied;
-    EXPECT_EQ(outcomes, (std::vector<Outcome>{kYes, kYes, kYes, kYes, kYes, kNo, kNo, kNo})) << text;
+    EXPECT_EQ(outcomes, (std::vector<Outcome>{kYes, kYes, kYes, kYes, kYes, kNo, kNo, kNo}))
+        << text;
     EXPECT_EQ(both.peek("k").remaining, 1);
   }
 }

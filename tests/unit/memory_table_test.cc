@@ -35,7 +35,8 @@ struct TwoClocks final : Clock {
 
 class Table {
  public:
-  explicit Table(std::uint64_t max_keys, std::uint64_t epoch = 1) : table_(max_keys, epoch, clock_) {}
+  explicit Table(std::uint64_t max_keys, std::uint64_t epoch = 1)
+      : table_(max_keys, epoch, clock_) {}
 
   // Sets the entry's clock to now.
   void put(const Hash128& key, const Words& words, Micros now) {
@@ -234,7 +235,7 @@ TEST(MemoryTable, AStreamOfNewcomersKeepsNoMoreDeadThanLiving) {
 }
 
 TEST(MemoryTable, AClockThatGoesBackFindsNoBucketFullerThanItWas) {  // C23
-  Table table(64);                                          // one shard
+  Table table(64);                                                   // one shard
   put(table, 0, 1'000, 0);
   // Later it is full, and newcomers have it swept away.
   for (std::uint64_t i = 1; i <= 200; ++i) put(table, i, 3'000, 2'000);
