@@ -65,9 +65,8 @@ bool can_reserve(const Limiter& limiter) {
 bool needs_lease(const Request& request) {
   const auto has_leases = [](const Limiter& limiter) {
     const auto rules = limiter.rules();
-    return std::any_of(rules.begin(), rules.end(), [](const Rule& rule) {
-      return rule.algorithm == Algorithm::kConcurrency;
-    });
+    return std::any_of(rules.begin(), rules.end(),
+                       [](const Rule& rule) { return rule.algorithm == Algorithm::kConcurrency; });
   };
   if (request.op != Op::kCheck) return false;
   if (request.items.empty()) return has_leases(*request.limiter);
@@ -161,10 +160,10 @@ void Group::add(const Item& item, std::uint32_t index, const Request& request) {
     part.leader = self;
     if (is_change(op_)) {
       const Ticket& ticket = request.tickets[part.place];
-      part.possible = op_ == Op::kRenew
-                          ? make_renewal(rules[r], ticket, &part.change)
-                          : make_change(rules[r], ticket, op_ == Op::kSettle ? item.cost : 0,
-                                        &part.change);
+      part.possible =
+          op_ == Op::kRenew
+              ? make_renewal(rules[r], ticket, &part.change)
+              : make_change(rules[r], ticket, op_ == Op::kSettle ? item.cost : 0, &part.change);
     } else if (is_ask(op_)) {
       for (std::uint32_t i = 0; i < self; ++i) {
         if (!is_leader(i) || !same_state(parts_[i], part)) continue;
@@ -178,8 +177,7 @@ void Group::add(const Item& item, std::uint32_t index, const Request& request) {
 }
 
 bool Group::all_fit() const {
-  return may_charge_ &&
-         std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
+  return may_charge_ && std::all_of(parts_.begin(), parts_.end(), [this](const Part& part) {
            return parts_[part.leader].seen.fits;
          });
 }
@@ -189,7 +187,8 @@ void Group::report(const Part& part, const Decision& decision, const Ticket& tic
   if (!tickets_out_.empty()) tickets_out_[part.place] = ticket;
 }
 
-// Of the parts that changed one state, each for itself and in order, the one that saw it afterwards.
+// Of the parts that changed one state, each for itself and in order, the one that saw it
+// afterwards.
 const Part& Group::last_of_state(const Part& part) const {
   for (auto other = parts_.rbegin(); other->item != part.item; ++other) {
     if (same_state(*other, part)) return *other;

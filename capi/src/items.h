@@ -12,8 +12,8 @@ namespace saqiya::capi {
 // Several limiters and keys, checked. Borrows the keys and the limiters.
 class Items {
  public:
-  // False when they are not items of one store that can be decided together. Whose costs do not matter
-  // are not looked at. May throw std::bad_alloc.
+  // False when they are not items of one store that can be decided together. Whose costs do not
+  // matter are not looked at. May throw std::bad_alloc.
   bool read(const saqiya_item* items, std::size_t count, bool costs_matter);
 
   std::span<const Item> list() const { return {items_.data(), count_}; }

@@ -171,7 +171,8 @@ int make_policy(const saqiya_rule* rules, std::size_t count, Policy* out, Policy
       return SAQIYA_INVALID;
     }
     if (rule.algorithm == SAQIYA_NO_LIMIT) {
-      if (count == 1) return saqiya::parse_policy("unlimited", out, wrong) ? SAQIYA_OK : SAQIYA_INTERNAL;
+      if (count == 1)
+        return saqiya::parse_policy("unlimited", out, wrong) ? SAQIYA_OK : SAQIYA_INTERNAL;
       wrong->message = "a policy without a limit has no other rules";
       return SAQIYA_BAD_POLICY;
     }

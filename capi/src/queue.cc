@@ -29,9 +29,7 @@ const char* convert(const saqiya_queue_options& in, saqiya::QueueOptions* out) {
 }
 
 bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
-bool takes_tickets(Op op) {
-  return op == Op::kRefund || op == Op::kSettle || op == Op::kRenew;
-}
+bool takes_tickets(Op op) { return op == Op::kRefund || op == Op::kSettle || op == Op::kRenew; }
 
 // What the request is about: one limiter and key, or several.
 bool read_items(const saqiya_queue& queue, const saqiya_request& in, Items* out) {

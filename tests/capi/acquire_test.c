@@ -1,5 +1,5 @@
-/* Waiting: how long to pause, and the calls that sleep. Real time is waited, and never measured: only
- * what was decided is looked at. */
+/* Waiting: how long to pause, and the calls that sleep. Real time is waited, and never measured:
+ * only what was decided is looked at. */
 #include <saqiya/saqiya.h>
 #include <string.h>
 
@@ -120,12 +120,12 @@ static void test_misuse(void) {
   setup s = setup_open("2/h; concurrency: 2 ttl 1h");
   saqiya_decision d;
   saqiya_ticket tickets[2];
-#define MISUSE(call)                        \
-  do {                                      \
-    memset(&d, 0x55, sizeof d);             \
-    memset(tickets, 0x55, sizeof tickets);  \
-    CHECK_EQ((call), SAQIYA_INVALID);       \
-    CHECK(is_zero(&d, sizeof d));           \
+#define MISUSE(call)                          \
+  do {                                        \
+    memset(&d, 0x55, sizeof d);               \
+    memset(tickets, 0x55, sizeof tickets);    \
+    CHECK_EQ((call), SAQIYA_INVALID);         \
+    CHECK(is_zero(&d, sizeof d));             \
     CHECK(is_zero(tickets, sizeof *tickets)); \
   } while (0)
   MISUSE(saqiya_limiter_acquire(NULL, "k", 1, 1, 1, &d, tickets));

@@ -171,9 +171,8 @@ class OddArguments : public testing::Test {
       case 6:
         return expect_kept(saqiya_limiter_renew(limiter(), key(), key_len(), t, &d), d);
       case 7:
-        return expect_kept(saqiya_limiter_acquire(limiter(), key(), key_len(), number(),
-                                                  timeout(), &d, t),
-                           d);
+        return expect_kept(
+            saqiya_limiter_acquire(limiter(), key(), key_len(), number(), timeout(), &d, t), d);
       case 8: {
         const saqiya_key keys[] = {{key(), key_len()}, {key(), key_len()}};
         saqiya_decision many[2] = {d, d};
@@ -267,7 +266,8 @@ class OddArguments : public testing::Test {
     r.items = one_in(2) ? nullptr : items;
     r.item_count = r.items == nullptr ? random_() % 10 / 9 : 1 + random_() % 2;
     if (one_in(20)) r.item_count = static_cast<std::uint64_t>(number());
-    if (r.item_count > 2 && r.item_count <= SAQIYA_MAX_ITEMS) r.item_count = 2;  // there are no more
+    if (r.item_count > 2 && r.item_count <= SAQIYA_MAX_ITEMS)
+      r.item_count = 2;  // there are no more
     r.each = one_in(2) ? nullptr : each;
     r.tickets = one_in(2) ? nullptr : tickets_;
     const int status = saqiya_queue_submit(queue_, &r);

@@ -213,17 +213,17 @@ static void test_misuse(void) {
     CHECK_EQ(saqiya_peek_all(items, 2, &d, each), (code));                             \
     CHECK_EQ(saqiya_acquire_all(items, 2, SAQIYA_FOREVER, &d, each, tickets), (code)); \
   } while (0)
-#define MISUSE(change)                          \
-  do {                                          \
-    items[0] = item_of(s.limiter, "k", 1);      \
-    items[1] = item_of(s.limiter, "l", 1);      \
-    change;                                     \
-    memset(&d, 0x55, sizeof d);                 \
-    memset(each, 0x55, sizeof each);            \
-    memset(tickets, 0x55, sizeof tickets);      \
-    EVERY(SAQIYA_INVALID);                      \
-    CHECK(is_zero(&d, sizeof d));               \
-    CHECK(is_zero(each, 2 * sizeof *each));     \
+#define MISUSE(change)                            \
+  do {                                            \
+    items[0] = item_of(s.limiter, "k", 1);        \
+    items[1] = item_of(s.limiter, "l", 1);        \
+    change;                                       \
+    memset(&d, 0x55, sizeof d);                   \
+    memset(each, 0x55, sizeof each);              \
+    memset(tickets, 0x55, sizeof tickets);        \
+    EVERY(SAQIYA_INVALID);                        \
+    CHECK(is_zero(&d, sizeof d));                 \
+    CHECK(is_zero(each, 2 * sizeof *each));       \
     CHECK(is_zero(tickets, 2 * sizeof *tickets)); \
   } while (0)
   MISUSE(items[1].limiter = NULL);

@@ -255,9 +255,9 @@ TEST_F(MemoryFailure, SeveralRulesAllOrNone) {
       EXPECT_EQ(tickets[0].flags & 1, 0U);
       for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10 - items[i].cost);
     };
-    EXPECT_GE(until_it_succeeds([&] { return saqiya_refund_all(items, 3, tickets, &d); },
-                                nothing_spent),
-              1);
+    EXPECT_GE(
+        until_it_succeeds([&] { return saqiya_refund_all(items, 3, tickets, &d); }, nothing_spent),
+        1);
     EXPECT_EQ(d.outcome, SAQIYA_ALLOWED);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(left(i), 10);
 

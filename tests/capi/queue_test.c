@@ -228,7 +228,8 @@ static void test_unlimited(void) {
   setup_free(&s);
 }
 
-/* Several rules: tickets and decisions of each come where the caller said, on this store at once. */
+/* Several rules: tickets and decisions of each come where the caller said, on this store at once.
+ */
 static void test_several_rules(void) {
   setup s = setup_open("5/s burst 4; fixed-window: 3/h");
   saqiya_queue *queue = NULL;

@@ -175,9 +175,9 @@ static void test_sizes(void) {
   setup_free(&s);
 }
 
-#define BAD(rule)                                  \
-  do {                                             \
-    const saqiya_rule bad = (rule);                \
+#define BAD(rule)                                 \
+  do {                                            \
+    const saqiya_rule bad = (rule);               \
     CHECK_EQ(create(&bad, 1), SAQIYA_BAD_POLICY); \
   } while (0)
 #define GOOD(rule)                         \
@@ -187,8 +187,8 @@ static void test_sizes(void) {
   } while (0)
 
 static void test_ranges(void) {
-  static const uint32_t windows[] = {SAQIYA_FIXED_WINDOW, SAQIYA_SLIDING_WINDOW,
-                                     SAQIYA_SLIDING_LOG, SAQIYA_CONCURRENCY};
+  static const uint32_t windows[] = {SAQIYA_FIXED_WINDOW, SAQIYA_SLIDING_WINDOW, SAQIYA_SLIDING_LOG,
+                                     SAQIYA_CONCURRENCY};
   static const int64_t most[] = {SAQIYA_MAX_COST, INT64_C(4294967295), INT64_C(4294967295), 65535};
   static const int bits[] = {50, 50, 47, 47};
   size_t i;

@@ -1,5 +1,5 @@
-// What requests of several rules, and of several limiters, do on both kinds of store, called as they
-// block and through queues. Under a manual clock; only acquire waits in real time.
+// What requests of several rules, and of several limiters, do on both kinds of store, called as
+// they block and through queues. Under a manual clock; only acquire waits in real time.
 #include <gtest/gtest.h>
 #include <saqiya/saqiya.h>
 
@@ -66,9 +66,9 @@ class Stores : public ::testing::TestWithParam<Way> {
     if (server_ && clock != nullptr) options.flags = SAQIYA_STORE_TESTING;
     saqiya_store* store = nullptr;
     saqiya_error error;
-    EXPECT_EQ(saqiya_store_open(server_ ? server_->url().c_str() : "memory://", &options, &store,
-                                &error),
-              SAQIYA_OK)
+    EXPECT_EQ(
+        saqiya_store_open(server_ ? server_->url().c_str() : "memory://", &options, &store, &error),
+        SAQIYA_OK)
         << error.message;
     return StoreHandle(store);
   }
@@ -539,9 +539,9 @@ TEST_P(Stores, AnswersOfAStoreThatIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(Both, Stores,
                          ::testing::Values(Way{"Memory", false, false},
-                                         Way{"MemoryQueue", false, true},
-                                         Way{"Redis", true, false},
-                                         Way{"RedisQueue", true, true}),
+                                           Way{"MemoryQueue", false, true},
+                                           Way{"Redis", true, false},
+                                           Way{"RedisQueue", true, true}),
                          [](const auto& way) { return std::string(way.param.name); });
 
 }  // namespace

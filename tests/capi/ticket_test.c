@@ -129,8 +129,13 @@ static void test_reservation(void) {
 /* Settle: down as a refund, up whatever the limit says. Under every algorithm. */
 static void test_settle(void) {
   static const char *const policies[] = {
-      "10/h", "fixed-window: 10/h", "sliding-window: 10/h", "sliding-log: 10/h",
-      "calendar: 10/day", "concurrency: 10 ttl 1h", "10/h; concurrency: 10 ttl 1h",
+      "10/h",
+      "fixed-window: 10/h",
+      "sliding-window: 10/h",
+      "sliding-log: 10/h",
+      "calendar: 10/day",
+      "concurrency: 10 ttl 1h",
+      "10/h; concurrency: 10 ttl 1h",
   };
   size_t i;
   for (i = 0; i < sizeof policies / sizeof *policies; ++i) {

@@ -124,11 +124,11 @@ typedef struct saqiya_error {
 
 /* -- Limits and constants --------------------------------------------------------------------- */
 
-#define SAQIYA_MAX_KEY 65536                      /* bytes in a key */
-#define SAQIYA_MAX_NAME 64                        /* bytes in a limiter's name */
-#define SAQIYA_MAX_RULES 8                        /* rules in a policy */
-#define SAQIYA_MAX_ITEMS 16                       /* limiters asked at once: saqiya_check_all */
-#define SAQIYA_NO_WAIT INT64_C(-1)                /* as max_wait_us: do not wait, not even in a queue */
+#define SAQIYA_MAX_KEY 65536       /* bytes in a key */
+#define SAQIYA_MAX_NAME 64         /* bytes in a limiter's name */
+#define SAQIYA_MAX_RULES 8         /* rules in a policy */
+#define SAQIYA_MAX_ITEMS 16        /* limiters asked at once: saqiya_check_all */
+#define SAQIYA_NO_WAIT INT64_C(-1) /* as max_wait_us: do not wait, not even in a queue */
 #define SAQIYA_MAX_COST INT64_C(9007199254740991) /* 2^53 - 1; also the largest capacity */
 #define SAQIYA_UNLIMITED SAQIYA_MAX_COST          /* limit and remaining of an unlimited policy */
 #define SAQIYA_FOREVER INT64_MAX                  /* retry_after_us of SAQIYA_NEVER */
@@ -145,14 +145,14 @@ typedef struct saqiya_decision {
                              comes, > 0; never: SAQIYA_FOREVER; otherwise 0 */
   int64_t reset_after_us; /* time until all of it is there again if left alone, rounded up */
   int64_t delay_us;       /* allowed with a wait: sleep this long before going on */
-  int32_t rule;           /* index of the rule that bound, from 0. Refused: of those that refused, the one
-                             with the longest wait; allowed: the one with the least remaining share */
-  int32_t item;           /* saqiya_check_all: index of the item whose rule that is */
+  int32_t rule; /* index of the rule that bound, from 0. Refused: of those that refused, the one
+                   with the longest wait; allowed: the one with the least remaining share */
+  int32_t item; /* saqiya_check_all: index of the item whose rule that is */
   int64_t reserved64;
 } saqiya_decision; /* 64 bytes, frozen */
 
-/* What a charge can be given back by: one for each rule of the limiter. Treat as opaque; plain data,
- * no need to free. */
+/* What a charge can be given back by: one for each rule of the limiter. Treat as opaque; plain
+ * data, no need to free. */
 typedef struct saqiya_ticket {
   int64_t q; /* what was charged: an instant, q + r/n microseconds */
   uint32_t r;
@@ -274,9 +274,9 @@ SAQIYA_API int saqiya_limiter_create(saqiya_store *store, const char *policy,
                                      saqiya_limiter **limiter, saqiya_error *error);
 
 typedef enum saqiya_algorithm {
-  SAQIYA_TOKEN_BUCKET = 1,   /* also the leaky bucket, as a meter or (with queue) as a queue */
-  SAQIYA_NO_LIMIT = 2,       /* unlimited; the only rule of its policy */
-  SAQIYA_FIXED_WINDOW = 3,   /* windows aligned to the epoch; up to twice the limit across an edge */
+  SAQIYA_TOKEN_BUCKET = 1, /* also the leaky bucket, as a meter or (with queue) as a queue */
+  SAQIYA_NO_LIMIT = 2,     /* unlimited; the only rule of its policy */
+  SAQIYA_FIXED_WINDOW = 3, /* windows aligned to the epoch; up to twice the limit across an edge */
   SAQIYA_SLIDING_WINDOW = 4, /* two counters, the previous window's weighted by its overlap */
   SAQIYA_SLIDING_LOG = 5,    /* exact in every window; remembers every charge */
   SAQIYA_CALENDAR = 6,       /* days, weeks, months, years of a time zone */
@@ -292,15 +292,13 @@ typedef enum saqiya_calendar_unit {
 
 /* One rule as numbers. Zero for what the algorithm does not use.
  *
- * capacity  the limit. Token bucket, fixed window, calendar: 0 ... 2^53 - 1; sliding window and log:
- *           0 ... 2^32 - 1; concurrency: 0 ... 65,535. 0 refuses everything
- * tokens    token bucket: so many come back every period_us. After division of both by their
- *           greatest common divisor: 1 <= tokens < 2^32, 1 <= period_us <= 2^50, and
- *           capacity * period_us / tokens <= 2^50 (35.7 years to fill). 0 only with capacity 0
- * period_us windows: their length, 1 ... 2^50; log: 1 ... 2^47; concurrency: a lease's time to
- *           live, 1 ... 2^47
- * queue     token bucket: so many more may wait for their turn: a check is then allowed with a
- *           delay. queue * period_us / tokens <= 2^50 */
+ * capacity  the limit. Token bucket, fixed window, calendar: 0 ... 2^53 - 1; sliding window and
+ * log: 0 ... 2^32 - 1; concurrency: 0 ... 65,535. 0 refuses everything tokens    token bucket: so
+ * many come back every period_us. After division of both by their greatest common divisor: 1 <=
+ * tokens < 2^32, 1 <= period_us <= 2^50, and capacity * period_us / tokens <= 2^50 (35.7 years to
+ * fill). 0 only with capacity 0 period_us windows: their length, 1 ... 2^50; log: 1 ... 2^47;
+ * concurrency: a lease's time to live, 1 ... 2^47 queue     token bucket: so many more may wait for
+ * their turn: a check is then allowed with a delay. queue * period_us / tokens <= 2^50 */
 typedef struct saqiya_rule {
   uint32_t size;      /* set by saqiya_rule_init */
   uint32_t algorithm; /* a saqiya_algorithm; 0: SAQIYA_TOKEN_BUCKET */
@@ -309,8 +307,8 @@ typedef struct saqiya_rule {
   int64_t period_us;
   int64_t queue;
   int32_t unit;       /* calendar: a saqiya_calendar_unit */
-  int32_t anchor_day; /* calendar months: the day on which they begin, 1 ... 31 (a shorter month's last
-                         day); 0: 1 */
+  int32_t anchor_day; /* calendar months: the day on which they begin, 1 ... 31 (a shorter month's
+                         last day); 0: 1 */
   const char *zone;   /* calendar: an IANA time zone such as "Africa/Cairo", which this machine must
                          know; NULL: "UTC" */
 } saqiya_rule;
@@ -355,8 +353,8 @@ SAQIYA_API int saqiya_limiter_check_wait(saqiya_limiter *limiter, const void *ke
  * allowed and its delay is over. Where every rule is a token bucket the tokens are reserved: fair,
  * one call to the store. Else it sleeps until the instant at which the request would pass and tries
  * again; under concurrency, where a slot may be released early, it looks again at least every
- * 100 ms. Returns at once what can never be, or not in time, or when the store fails. The decision's
- * delay_us has been slept. The timeout is real time, whatever the store's clock. */
+ * 100 ms. Returns at once what can never be, or not in time, or when the store fails. The
+ * decision's delay_us has been slept. The timeout is real time, whatever the store's clock. */
 SAQIYA_API int saqiya_limiter_acquire(saqiya_limiter *limiter, const void *key, size_t key_len,
                                       int64_t cost, int64_t timeout_us, saqiya_decision *decision,
                                       saqiya_ticket *ticket);
@@ -419,12 +417,12 @@ typedef struct saqiya_item {
   int64_t cost;
 } saqiya_item;
 
-/* Decides 1 ... SAQIYA_MAX_ITEMS requests together: all are charged, or none is. One call to the store.
- * Items of one limiter and key are added up. Two limiters of one name with different rules on one
- * key are SAQIYA_INVALID. The decision tells the rule that bound (item and rule); retry_after_us is
- * the longest of those that refuse.
- * max_wait_us: as in check_wait. each, tickets: NULL, or room for one for each rule of each item in
- * turn (saqiya_limiter_rule_count): what each rule alone says, charged when all were allowed. */
+/* Decides 1 ... SAQIYA_MAX_ITEMS requests together: all are charged, or none is. One call to the
+ * store. Items of one limiter and key are added up. Two limiters of one name with different rules
+ * on one key are SAQIYA_INVALID. The decision tells the rule that bound (item and rule);
+ * retry_after_us is the longest of those that refuse. max_wait_us: as in check_wait. each, tickets:
+ * NULL, or room for one for each rule of each item in turn (saqiya_limiter_rule_count): what each
+ * rule alone says, charged when all were allowed. */
 SAQIYA_API int saqiya_check_all(const saqiya_item *items, size_t count, int64_t max_wait_us,
                                 saqiya_decision *decision, saqiya_decision *each,
                                 saqiya_ticket *tickets);
@@ -488,11 +486,11 @@ typedef struct saqiya_request {
   saqiya_limiter *limiter; /* of the queue's store */
   const void *key;         /* copied */
   uint64_t key_len;
-  int64_t cost;          /* check, peek; settle: the true cost */
-  int64_t max_wait_us;   /* check, peek */
-  saqiya_ticket *ticket; /* refund, settle: read and marked spent by submit, renew: read; one of each
-                            rule (of each item). Else NULL */
-  uint64_t user_data;    /* comes back with the completion */
+  int64_t cost;             /* check, peek; settle: the true cost */
+  int64_t max_wait_us;      /* check, peek */
+  saqiya_ticket *ticket;    /* refund, settle: read and marked spent by submit, renew: read; one of
+                               each    rule (of each item). Else NULL */
+  uint64_t user_data;       /* comes back with the completion */
   const saqiya_item *items; /* check, peek, refund of several at once, instead of limiter, key and
                                cost; copied. NULL: the one above */
   uint64_t item_count;
@@ -560,8 +558,9 @@ enum {
   SAQIYA_HTTP_DRAFT = 2   /* RateLimit, RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers) */
 };
 
-/* The constant RateLimit-Policy value of a limiter: "\"default\";q=20;w=4"; "" when unlimited. Rules
- * of a policy of several are told apart by their place: "\"login-1\";q=5;w=1,\"login-2\";...". */
+/* The constant RateLimit-Policy value of a limiter: "\"default\";q=20;w=4"; "" when unlimited.
+ * Rules of a policy of several are told apart by their place:
+ * "\"login-1\";q=5;w=1,\"login-2\";...". */
 SAQIYA_API const char *saqiya_http_policy(const saqiya_limiter *limiter);
 /* The constant beginning of its RateLimit value when this rule bound: "\"default\";r="; "" when
  * unlimited, or when there is no such rule. */
@@ -569,8 +568,8 @@ SAQIYA_API const char *saqiya_http_item(const saqiya_limiter *limiter, size_t ru
 
 /* Writes the fields as "Name: value\r\n" lines. Retry-After is always among them when it applies;
  * flags choose the others (0: all). *len is set to the length, also when the status is
- * SAQIYA_TOO_SMALL. The text ends with a zero that is not counted. 512 bytes are enough for a policy
- * of one rule, 2,048 for any. */
+ * SAQIYA_TOO_SMALL. The text ends with a zero that is not counted. 512 bytes are enough for a
+ * policy of one rule, 2,048 for any. */
 SAQIYA_API int saqiya_http_fields(const saqiya_limiter *limiter, const saqiya_decision *decision,
                                   uint32_t flags, char *buffer, size_t size, size_t *len);
 
