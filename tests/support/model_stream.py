@@ -122,7 +122,7 @@ def events(algorithm: str, seed: int, steps: int, keys: int = 8) -> Iterator[Eve
     model, draw = make(rule), random.Random(seed).random
     limit = model.limit
     # The clock has some 80 years to go: long periods are not lived through very often.
-    most = (LAST - START) // (steps + 1)
+    most = (LAST - START) // (4 * (steps + 1))
     all_costs, paces = costs(limit), [min(one, most) for one in pace(rule, limit, keys)]
     cost_count, pace_count = len(all_costs), len(paces)
     leases, bucket = isinstance(model, FastLeases), algorithm == "token-bucket"
@@ -152,7 +152,7 @@ def events(algorithm: str, seed: int, steps: int, keys: int = 8) -> Iterator[Eve
                 tickets.append((line, key, cost, charge))
                 if len(tickets) > 40:
                     del tickets[:20]
-            elif outcome == 2 and wait == 0 and kind < 0.3 and retry < (LAST - now) >> 8:
+            elif outcome == 2 and wait == 0 and kind < 0.3 and retry < 40 * most:
                 again, last_key, last_cost = True, key, cost
             continue
         if kind < 0.77:

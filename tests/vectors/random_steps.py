@@ -27,13 +27,13 @@ KEYS = ["a", "user:3", "{d}", "\u0643"]
 LIMITERS: list[list[Policy]] = [  # each limiter, and what its policy is now and then
     [leaky(5, S, 10), leaky(3, S, 7, 4), bucket(7, MIN, 4)],
     [fixed(10, 10 * S), fixed(6, 10 * S), fixed(10, 7 * S)],
-    [sliding(10, 10 * S), sliding(17, 10 * S), sliding(10, 5 * S)],
+    [sliding(10, 10 * S), sliding(17, 10 * S), sliding(4, 10 * S)],
     [log(10, 10 * S), log(5, 20 * S)],
     [calendar(300, "day", "Africa/Cairo"), calendar(200, "month", "Europe/London", 31)],
     [leases(10, 10 * S), leases(4, 3 * S)],
     [policy(bucket(5, S), fixed(40, MIN), log(100, H)), policy(log(100, H), bucket(5, S))],
     [policy(sliding(20, 10 * S), leases(6, 5 * S), calendar(5_000, "week", "Asia/Kathmandu"))],
-    [sliding(4_000_000_000, D), sliding(4_294_967_295, 30 * D)],
+    [sliding(4_000_000_000, 30 * D), sliding(4_294_967_295, 30 * D)],
     [fixed(10, MIN), log(10, MIN), leases(10, MIN), calendar(10, "day"), fixed(0, MIN)],
     [UNLIMITED],
 ]

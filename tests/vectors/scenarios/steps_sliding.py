@@ -291,11 +291,11 @@ SCENARIOS = [
         "7 s to 2 s: the windows go on from the end of the one under way, though no multiple of 2"
         " s,"
         " until one whole window is empty.",
-        check(7_000_001 * S * 7, 10, allowed(0, 14 * S)),
-        change(7_000_001 * S * 7 + 1, sliding(10, 2 * S)),
-        check(7_000_001 * S * 7 + 6 * S, 1, denied(0, S + 200 * MS, 3 * S)),
-        probe(7_000_001 * S * 7 + 7 * S, 1, retry=200 * MS),
-        probe(7_000_001 * S * 7 + 8 * S, 5),
+        check(7_000_000 * S * 7, 10, allowed(0, 14 * S)),
+        change(7_000_000 * S * 7 + 1, sliding(10, 2 * S)),
+        check(7_000_000 * S * 7 + 6 * S, 1, denied(0, S + 200 * MS, 3 * S)),
+        probe(7_000_000 * S * 7 + 7 * S, 1, retry=200 * MS),
+        probe(7_000_000 * S * 7 + 8 * S, 5),
         case="C159 C11",
     ),
     trace(
