@@ -206,8 +206,11 @@ TEST(Hpp, AcquireWaits) {
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(sq::allowed(limiter.acquire("k", std::chrono::minutes(1))));
   }
-  EXPECT_FALSE(sq::allowed(limiter.acquire("k", Micros{0})));
   EXPECT_EQ(limiter.acquire("k", sq::kForever, 2).outcome, SAQIYA_NEVER);
+  sq::Limiter slow(store, "1/h");
+  EXPECT_TRUE(sq::allowed(slow.acquire("k", Micros{0})));
+  EXPECT_FALSE(sq::allowed(slow.acquire("k", Micros{0})));
+  EXPECT_FALSE(sq::allowed(slow.acquire("k", Micros{1000}))) << "not in time, so at once";
   sq::Tickets tickets;
   EXPECT_TRUE(sq::allowed(sq::acquire_all({{limiter, "k"}}, std::chrono::minutes(1), &tickets)));
   EXPECT_EQ(tickets.size(), 1U);

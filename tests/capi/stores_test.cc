@@ -485,7 +485,7 @@ TEST_P(Stores, AcquireWaitsForEveryAlgorithm) {
     ASSERT_TRUE(std::all_of(tickets.begin(), tickets.end(),
                             [](const saqiya_ticket& t) { return t.n != 0; }));
   }
-  const LimiterHandle day = make(store, "fixed-window: 1/d");
+  const LimiterHandle day = make(store, "sliding-log: 1/d");
   ASSERT_EQ(saqiya_limiter_acquire(day.get(), "k", 1, 1, 0, &d, nullptr), SAQIYA_OK);
   ASSERT_EQ(saqiya_limiter_acquire(day.get(), "k", 1, 1, kSecond, &d, nullptr), SAQIYA_OK);
   EXPECT_EQ(d.outcome, SAQIYA_DENIED) << "not in time, so at once";
