@@ -61,6 +61,7 @@ async function acquire({ ask, pause, giveBack, reserves }, timeout, signal) {
     }
     let wait = decision.delay;
     if (!decision.allowed) {
+      if (decision.outcome !== 'denied') return decision;
       load(decision);
       const us = pause(attempt, leftUs);
       if (us < 0) return decision;

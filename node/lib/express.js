@@ -3,7 +3,7 @@
 
 const { Group } = require('./group.js');
 const { HttpAnswers } = require('./http.js');
-const { Layer, checkCost, isPromise, makeLimiter, peerAddress } = require('./layer.js');
+const { Layer, attempt, checkCost, isPromise, makeLimiter, peerAddress } = require('./layer.js');
 const { Limiter, isLocal } = require('./limiter.js');
 const { checkNames, optionalFunction } = require('./options.js');
 const { Store } = require('./store.js');
@@ -28,7 +28,7 @@ function decideByOne(options) {
   }
 
   async function decideLater(keyValue, costValue, req, res) {
-    const [someKey, someCost] = [await keyValue, await costValue];
+    const [someKey, someCost] = await Promise.all([keyValue, costValue]);
     if (isLocal) return decideLocally(someKey, someCost, req, res);
     const decision = await limiter.check(someKey, someCost);
     answers.write(decision, res);
@@ -37,7 +37,7 @@ function decideByOne(options) {
 
   function decide(req, res) {
     const keyValue = key(req, res);
-    const costValue = typeof cost === 'function' ? cost(req, res) : cost;
+    const costValue = typeof cost === 'function' ? attempt(cost, req, res) : cost;
     return isLocal && !isPromise(keyValue) && !isPromise(costValue)
       ? decideLocally(keyValue, costValue, req, res)
       : decideLater(keyValue, costValue, req, res);

@@ -295,7 +295,7 @@ export class Lease {
   private constructor();
   /** Of the check that gave it. */
   readonly decision: Decision;
-  /** Aborted when a renewal finds that the lease has ended: its slot may be another's. */
+  /** Aborted when the lease has ended, or may have, since it could not be renewed in time. */
   readonly signal: AbortSignal;
   /** Lives for its whole time from now on. 'denied': it has ended. */
   renew(): Promise<Decision>;

@@ -42,6 +42,15 @@ function makeLimiter({ limit, burst, store, name, deadline }) {
 const isPromise = (value) =>
   typeof value === 'object' && value !== null && typeof value.then === 'function';
 
+// What fn gives. An error is a promise's, so that a promise that was made beside it is not left alone.
+function attempt(fn, req, res) {
+  try {
+    return fn(req, res);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
 class Layer {
   #limit; // a function of the request, or
   #answers; // of the only limiter
@@ -68,9 +77,10 @@ class Layer {
 
   // { answers, key, cost }, null when there is no limit, or a promise of either.
   ask(req, res) {
-    const policy = this.#limit?.(req, res);
-    const key = this.#key(req, res);
-    const cost = typeof this.#cost === 'function' ? this.#cost(req, res) : this.#cost;
+    const limit = this.#limit;
+    const policy = limit === undefined ? undefined : attempt(limit, req, res);
+    const key = attempt(this.#key, req, res);
+    const cost = typeof this.#cost === 'function' ? attempt(this.#cost, req, res) : this.#cost;
     if (isPromise(policy) || isPromise(key) || isPromise(cost)) {
       return Promise.all([policy, key, cost]).then((values) => this.#asked(...values));
     }
@@ -101,4 +111,4 @@ class Layer {
   }
 }
 
-module.exports = { Layer, checkCost, isPromise, makeLimiter, peerAddress };
+module.exports = { Layer, attempt, checkCost, isPromise, makeLimiter, peerAddress };

@@ -5,11 +5,12 @@ const { SaqiyaError } = require('./errors.js');
 
 const LONGEST_TIMER = 2 ** 31 - 1; // ms
 
-// The limiter and key it was acquired on, ttl in ms.
 class Lease {
   #limiter;
   #key;
   #decision;
+  #ttl; // ms
+  #end; // performance.now() at which it ends, if it is not renewed
   #lost = new AbortController();
   #timer;
   #released;
@@ -18,10 +19,12 @@ class Lease {
     this.#limiter = limiter;
     this.#key = key;
     this.#decision = decision;
+    this.#ttl = ttl;
+    this.#end = performance.now() + ttl;
     if (!renews) return;
     // Two renewals may fail before the lease ends. The timer holds no process alive.
     const every = Math.min(Math.max(Math.floor(ttl / 3), 1), LONGEST_TIMER);
-    this.#timer = setInterval(() => this.renew().catch(() => {}), every);
+    this.#timer = setInterval(() => this.#renewInTime(), every);
     this.#timer.unref();
   }
 
@@ -34,12 +37,22 @@ class Lease {
   }
 
   async renew() {
+    const start = performance.now();
     const decision = await this.#limiter.renew(this.#key, this.#decision);
-    if (decision.outcome === 'denied' && this.#released === undefined) {
-      clearInterval(this.#timer);
-      this.#lost.abort(new SaqiyaError('lease_lost', 'the lease expired or was released'));
-    }
+    if (decision.allowed) this.#end = start + this.#ttl;
+    else if (decision.outcome === 'denied' && this.#released === undefined) this.#lose();
     return decision;
+  }
+
+  // A store that fails, or a limiter that was closed, lets the lease end in its time.
+  async #renewInTime() {
+    await this.renew().catch(() => {});
+    if (this.#released === undefined && performance.now() >= this.#end) this.#lose();
+  }
+
+  #lose() {
+    clearInterval(this.#timer);
+    this.#lost.abort(new SaqiyaError('lease_lost', 'the lease has ended'));
   }
 
   release() {

@@ -200,7 +200,8 @@ class Limiter {
     try {
       return await fn(lease);
     } finally {
-      await lease.release();
+      // A limiter that was closed meanwhile cannot release it: it ends in its time.
+      await lease.release().catch(() => {});
     }
   }
 

@@ -71,6 +71,60 @@ test('process.exit with requests in flight', async (t) => {
   }
 });
 
+test('process.exit and close with groups and leases in flight', async (t) => {
+  const { url } = await silentServer(t);
+  const groups = `
+    ${limiter(url)}
+    const several = new saqiya.Limiter('5/s; 9/min; concurrency: 5 ttl 1h', { store });
+    const items = [limiter, several].map((one) => ({ limiter: one, key: 'k' }));
+    const pending = [];
+    for (let i = 0; i < 200; i++) {
+      pending.push(saqiya.checkAll(items), several.check('k' + i), several.acquire('k'));
+    }
+  `;
+  for (const moment of ['process.exit(7)', 'setTimeout(() => process.exit(7), 50)']) {
+    await runs(`${groups} ${moment};`, '', 7);
+  }
+  const closing = `
+    ${groups}
+    setTimeout(() => store.close(), 50);
+    Promise.all(pending).then((all) =>
+      console.log(all.length, new Set(all.map(({ reason }) => reason)), all[0].rules.length));
+  `;
+  await runs(closing, "600 Set(1) { 'cancelled' } 4\n");
+});
+
+test('rooms of groups that are pending outlive collections', async () => {
+  const source = `
+    ${limiter(redis.url)}
+    const several = new saqiya.Limiter('5/s; 900/d; concurrency: 5 ttl 1h', { store });
+    const items = [limiter, several].map((one) => ({ limiter: one, key: 'gc' }));
+    async function round() {
+      const controllers = Array.from({ length: 50 }, () => new AbortController());
+      const some = controllers.map(({ signal }) =>
+        saqiya.acquireAll(items, { timeout: 0, signal }).catch((error) => error));
+      if (Math.random() < 0.5) await new Promise((resolve) => process.nextTick(resolve));
+      controllers.forEach((controller, i) => i % 2 && controller.abort());
+      for (let i = 0; i < 3; i++) {
+        global.gc();
+        Buffer.alloc(1 << 20, 0xff);
+      }
+      for (const one of await Promise.all(some)) {
+        if (one.name === 'AbortError') continue;
+        const limits = one.rules.map(({ limit }) => limit).join();
+        if (limits !== '10,5,900,5') throw new Error(limits);
+      }
+    }
+    async function main() {
+      for (let i = 0; i < 60; i++) await round();
+      console.log('end');
+    }
+    main();
+  `;
+  const result = await run(source, { execArgv: ['--expose-gc'] });
+  assert.deepEqual(result, { code: 0, signal: null, stdout: 'end\n', stderr: '' });
+});
+
 test('process.exit in the continuation of a check', async () => {
   await runs(`${limiter(redis.url)} limiter.check('c').then(() => process.exit(5))`, '', 5);
 });

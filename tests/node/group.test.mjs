@@ -246,7 +246,7 @@ test('C149: each checkAll is one EVALSHA, and a refusal writes nothing', async (
     'concurrency: 9 ttl 1h',
   ].map((policy) => ({ limiter: named(store, policy), key: 'k' }));
   assert.equal((await checkAll([{ limiter: named(store, '1/h'), key: 'warm' }])).allowed, true);
-  let decisions = [];
+  const decisions = [];
   const lines = await redis.monitor(async () => {
     for (let i = 0; i < 5; i++) decisions.push(await checkAll(items));
   });

@@ -140,9 +140,9 @@ for (const kind of ['memory', 'redis']) {
     });
 
     test('a lease is renewed for as long as it is held, unless it is not to be', async () => {
-      const limiter = named(open(kind), 'concurrency: 2 ttl 300ms');
+      const limiter = named(open(kind), 'concurrency: 2 ttl 1500ms');
       const [renewed, other] = [await limiter.hold('k'), await limiter.hold('k', { renew: false })];
-      const end = performance.now() + 1000;
+      const end = performance.now() + 2500;
       while (performance.now() < end || (await held(limiter)) > 1) await pause(20);
       assert.equal(await held(limiter), 1);
       assert.equal((await other.renew()).outcome, 'denied');
@@ -163,6 +163,24 @@ for (const kind of ['memory', 'redis']) {
   });
 }
 
+test('a lease that cannot be renewed is told to be lost', async () => {
+  const server = await RedisServer.start();
+  const store = new Store(server.url, { deadline: 1000 });
+  stores.push(store);
+  const lease = await named(store, 'concurrency: 1 ttl 500ms').hold('k');
+  await server.stop();
+  if (!lease.signal.aborted) await once(lease.signal, 'abort');
+  assert.equal(lease.signal.reason.code, 'lease_lost');
+  assert.equal((await lease.release()).outcome, 'unavailable');
+
+  const limiter = named(open('memory'), 'concurrency: 1 ttl 1h');
+  const closing = limiter.hold('k', async () => {
+    await limiter.close();
+    return 'done';
+  });
+  assert.equal(await closing, 'done');
+});
+
 test('a lease that is held keeps no process alive', async () => {
   const source = `
     const limiter = new saqiya.Limiter('concurrency: 1 ttl 300ms');
@@ -173,7 +191,7 @@ test('a lease that is held keeps no process alive', async () => {
 });
 
 describe('holders in processes of their own', () => {
-  const policy = 'concurrency: 3 ttl 700ms';
+  const policy = 'concurrency: 3 ttl 2s';
 
   async function start(name) {
     const process_ = spawn(process.execPath, [holder, redis.url, name, policy, 'k']);
@@ -200,7 +218,7 @@ describe('holders in processes of their own', () => {
     };
     await until(() => holding.length === 3);
     // Renewals go on: nobody else gets in, though the leases' time has passed.
-    const later = performance.now() + 1000;
+    const later = performance.now() + 3000;
     await until(() => performance.now() > later);
     assert.equal(holding.length, 3);
 

@@ -7,7 +7,16 @@ import saqiya, {
   SaqiyaError,
   Store,
 } from '../../../node/lib/index.mjs';
-import type { ErrorCode, Outcome, Reason } from '../../../node/lib/index.mjs';
+import {
+  Lease,
+  acquireAll,
+  checkAll,
+  checkAllSync,
+  peekAll,
+  refundAll,
+  reserveAll,
+} from '../../../node/lib/index.mjs';
+import type { ErrorCode, Item, Outcome, Policy, Reason, Rule } from '../../../node/lib/index.mjs';
 import { rateLimit } from '../../../node/lib/express.mjs';
 
 const clock = new ManualClock(1000);
@@ -36,6 +45,52 @@ try {
     console.log(code, position);
   }
 }
+
+const rules: Rule[] = [
+  { capacity: 1, tokens: 10, period: 1000, queue: 50 },
+  { algorithm: 'fixed-window', limit: 100, period: 60_000 },
+  { algorithm: 'sliding-window', limit: 100, period: 60_000 },
+  { algorithm: 'sliding-log', limit: 5, period: 900_000 },
+  { algorithm: 'calendar', limit: 9, unit: 'month', zone: 'Africa/Cairo', anchorDay: 15 },
+  { algorithm: 'concurrency', limit: 20, ttl: 30_000 },
+];
+const policies: Policy[] = ['5/s; 1000/day', rules, ['5/s', rules[1]!], rules[0]!];
+for (const policy of policies) new Limiter(policy, { store });
+for (const rule of limiter.rules) {
+  if (rule.algorithm === 'concurrency') console.log(rule.ttl);
+  if (rule.algorithm === 'calendar') console.log(rule.unit, rule.zone);
+}
+const jobs = new Limiter({ algorithm: 'concurrency', limit: 2, ttl: 1000 });
+const text: string = await jobs.hold('k', async (lease) => lease.decision.outcome);
+await jobs.hold('k', { timeout: 5, renew: false }, ({ signal }) => signal.throwIfAborted());
+{
+  await using lease: Lease = await jobs.hold('k', { cost: 1 });
+  console.log(text, lease.signal.aborted, (await lease.renew()).allowed);
+}
+await jobs.renew('k', decision);
+await jobs.release('k', decision);
+await limiter.settle('k', decision, 5);
+const items: Item[] = [
+  { limiter, key: 'k' },
+  { limiter: jobs, key: 'k', cost: 2 },
+];
+const all = await checkAll(items);
+console.log(all.items[all.item]!.rules[all.rule]!.remaining, (await peekAll(items)).rule);
+await reserveAll(items, { timeout: 5 });
+await acquireAll(items, { timeout: 5, signal: AbortSignal.timeout(5) });
+await refundAll(items, checkAllSync(items));
+
+// @ts-expect-error a log has a period
+const noPeriod: Rule = { algorithm: 'sliding-log', limit: 5 };
+// @ts-expect-error a window has no tokens
+const noTokens: Rule = { algorithm: 'fixed-window', limit: 5, period: 5, tokens: 5 };
+// @ts-expect-error hours are no calendar's unit
+const noHours: Rule = { algorithm: 'calendar', limit: 5, unit: 'hour' };
+// @ts-expect-error the true cost is needed
+await limiter.settle('k', decision);
+// @ts-expect-error an item has a limiter
+await checkAll([{ key: 'k' }]);
+console.log(noPeriod, noTokens, noHours);
 
 // @ts-expect-error a key is a string or bytes
 other.checkSync(42);
@@ -66,5 +121,20 @@ app.use(
 app.get('/', rateLimit({ limit: limiter }), (req, res) => {
   res.json({ remaining: req.rateLimit?.remaining });
 });
+app.use(rateLimit({ limit: (req: express.Request) => (req.ip ? '5/s' : null) }));
+app.use(rateLimit({ limit: async () => ['5/s', '9/d'], name: 'plan' }));
+app.use(
+  rateLimit({
+    limits: [
+      { limit: '5/s' },
+      { limit: limiter, key: (req: express.Request) => req.path, cost: 2 },
+    ],
+    store,
+  }),
+);
 // @ts-expect-error limit is required
 rateLimit({});
+// @ts-expect-error one or several
+rateLimit({ limit: '5/s', limits: [] });
+// @ts-expect-error layers have no store of their own
+rateLimit({ limits: [{ limit: '5/s', store }] });
