@@ -64,11 +64,11 @@ void MemorySteps::update(const Rule& rule, const Hash128& key, Micros now, Apply
 }
 
 void MemorySteps::execute(const Request& request, Answer* answer) {
-  const Limiter& limiter = *request.limiter;
-  if (!request.items.empty() || limiter.rules().size() != 1) {
+  if (!request.items.empty() || request.limiter->rules().size() != 1) {
     execute_group(request, answer);
     return;
   }
+  const Limiter& limiter = *request.limiter;
   switch (request.op) {
     case Op::kCheck:
     case Op::kPeek:
