@@ -89,10 +89,9 @@ TEST(MemoryStoreFailure, GroupsAreChargedWholeOrNotAtAll) {
   int failures = 0;
   for (int i = 0; i < 250; ++i) {
     ASSERT_TRUE(setup.clock->advance(10'000));
-    const std::string fresh = "user:" + std::to_string(i);
     // One that is new, and one of which every list grows.
-    const std::vector<Item> items = {{&rate.limiter(), "k", 1},
-                                     {&other.limiter(), i % 2 == 0 ? "k" : fresh, 1}};
+    const std::string second = i % 2 == 0 ? "k" : "user:" + std::to_string(i);
+    const std::vector<Item> items = {{&rate.limiter(), "k", 1}, {&other.limiter(), second, 1}};
     const auto before = remaining(items);
     Request check;
     check.items = items;
