@@ -101,4 +101,31 @@ BENCHMARK_CAPTURE(check, denied, "1/h");
 BENCHMARK_CAPTURE(check, idle, "1000000/s");
 BENCHMARK_CAPTURE(take, allowed, "1000/h burst 100000000");
 
+// The other algorithms: allowed, or refused by what is full.
+BENCHMARK_CAPTURE(check, fixed_window, "fixed-window: 100000000/day");
+BENCHMARK_CAPTURE(check, sliding_window, "sliding-window: 100000000/day");
+BENCHMARK_CAPTURE(check, calendar, "calendar: 100000000/day");
+BENCHMARK_CAPTURE(check, sliding_log_denied, "sliding-log: 1/day");
+BENCHMARK_CAPTURE(check, concurrency_denied, "concurrency: 1 ttl 1d");
+BENCHMARK_CAPTURE(check, two_rules, "1000/s burst 100000000; fixed-window: 100000000/day");
+
+// Full logs of 100 entries each.
+void check_full_logs(benchmark::State& state) {
+  Limiter limiter("sliding-log: 100/day");
+  for (int i = 1; i < 100; ++i) {
+    for (const std::string& key : keys()) limiter.take(key);
+  }
+  std::uint32_t x = 1;
+  for (auto _ : state) benchmark::DoNotOptimize(limiter.check(next_key(&x)));
+}
+BENCHMARK(check_full_logs);
+
+// One log of some 100 entries, of which one goes as one comes.
+void check_rolling_log(benchmark::State& state) {
+  Limiter limiter("sliding-log: 1000000/25us");
+  const std::string& key = keys()[0];
+  for (auto _ : state) benchmark::DoNotOptimize(limiter.check(key));
+}
+BENCHMARK(check_rolling_log);
+
 }  // namespace
