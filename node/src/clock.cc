@@ -40,6 +40,7 @@ napi_value create_clock(napi_env env, napi_callback_info info) {
   if (status != SAQIYA_OK) return environment.raise_status(status);
 
   auto* object = new Clock(clock);
+  const Held held(object);
   napi_value result = nullptr;
   napi_create_object(env, &result);
   set_property(env, result, "handle", wrap_external(env, object));

@@ -27,6 +27,19 @@ class Counted {
   int count_ = 0;
 };
 
+// Keeps an object while the values that will hold it are made: each of these steps fails in a
+// worker that is being terminated, and the object must outlive the last one.
+class Held {
+ public:
+  explicit Held(Counted* object) : object_(object) { object_->ref(); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { object_->unref(); }
+
+ private:
+  Counted* object_;
+};
+
 inline void release_counted(napi_env, void* data, void*) { static_cast<Counted*>(data)->unref(); }
 
 // A function whose data pointer is the object; it keeps the object alive.

@@ -70,6 +70,7 @@ napi_value create_limiter(napi_env env, napi_callback_info info) {
   if (limiter == nullptr) return nullptr;
 
   auto* object = new Limiter(environment, store, limiter);
+  const Held held(object);
   napi_value result = nullptr;
   napi_create_object(env, &result);
   set_property(env, result, "handle", wrap_external(env, object));

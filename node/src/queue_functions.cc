@@ -184,6 +184,7 @@ napi_value create_queue(napi_env env, napi_callback_info info) {
     return environment.raise(saqiya_status_name(status), error.message, error.position);
   }
   auto* object = new Queue(environment, queue);
+  const Held held(object);
   if (!object->start(arguments.value[2])) {
     return environment.raise("system", "the event loop refused a handle");
   }
@@ -202,7 +203,10 @@ napi_value create_queue(napi_env env, napi_callback_info info) {
     static_cast<Queue*>(data)->unref();
   };
   object->ref();
-  napi_add_finalizer(env, result, object, finalize, nullptr, nullptr);
+  if (napi_add_finalizer(env, result, object, finalize, nullptr, nullptr) != napi_ok) {
+    object->close();
+    object->unref();
+  }
   return result;
 }
 

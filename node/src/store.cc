@@ -100,6 +100,7 @@ napi_value create_store(napi_env env, napi_callback_info info) {
     return environment.raise(saqiya_status_name(status), error.message, error.position);
   }
   auto* object = new Store(store);
+  const Held held(object);
   napi_value result = nullptr;
   napi_value is_local = nullptr;
   napi_create_object(env, &result);

@@ -11,11 +11,12 @@ for (let i = 0; i < 20; i++) if (local.checkSync('k').allowed) allowed++;
 parentPort.postMessage({ allowed });
 
 // Several rules, leases and items: the queue writes to bytes of JavaScript's.
+const options = { store: remote.store, deadline: 30_000 };
 const several = new Limiter('1000000/s; fixed-window: 1000000000/d', {
-  store: remote.store,
+  ...options,
   name: 'several',
 });
-const leases = new Limiter('concurrency: 60000 ttl 1s', { store: remote.store, name: 'leases' });
+const leases = new Limiter('concurrency: 60000 ttl 1s', { ...options, name: 'leases' });
 const items = [remote, several, leases].map((limiter) => ({ limiter, key: 'k' }));
 
 for (let i = 0; i < rounds; i++) {
