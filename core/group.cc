@@ -158,6 +158,12 @@ void Group::add(const Item& item, std::uint32_t index, const Request& request) {
     part.cost = item.cost;
     part.total = item.cost;
     part.leader = self;
+    part.last = self;
+    if (!is_ask(op_)) {
+      for (Part& earlier : parts_) {
+        if (same_state(earlier, part)) earlier.last = self;
+      }
+    }
     if (is_change(op_)) {
       const Ticket& ticket = request.tickets[part.place];
       part.possible =
@@ -187,15 +193,6 @@ void Group::report(const Part& part, const Decision& decision, const Ticket& tic
   if (!tickets_out_.empty()) tickets_out_[part.place] = ticket;
 }
 
-// Of the parts that changed one state, each for itself and in order, the one that saw it
-// afterwards.
-const Part& Group::last_of_state(const Part& part) const {
-  for (auto other = parts_.rbegin(); other->item != part.item; ++other) {
-    if (same_state(*other, part)) return *other;
-  }
-  return part;
-}
-
 void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
   Decision bound;
   Micros delay = 0;
@@ -210,7 +207,7 @@ void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
         ticket = make_ticket(part.rule(), part.cost, leader.ask, leader.seen, leader.now, epoch);
       }
     } else {
-      const Part& last = last_of_state(part);
+      const Part& last = parts_[part.last];
       describe(part.rule(), last.seen, last.now, &d);
       const bool done = part.changed || op_ == Op::kReset;
       d.outcome = done ? Outcome::kAllowed : Outcome::kDenied;
@@ -257,6 +254,7 @@ Group Group::give_back(std::uint64_t epoch) const {
     }
     Part& back = refund.parts_.emplace_back(part);
     back.leader = static_cast<std::uint32_t>(refund.parts_.size() - 1);
+    back.last = back.leader;
     back.possible = make_change(part.rule(), ticket, 0, &back.change);
   }
   return refund;

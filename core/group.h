@@ -25,6 +25,9 @@ struct Part {
   // The part that asks the store: this one, or an earlier one with the same state, whose `total` then
   // holds this one's cost too.
   std::uint32_t leader = 0;
+  // Of changes, which are made one after another: the last part with the same state, which sees what
+  // is left in the end.
+  std::uint32_t last = 0;
 
   // Of leaders:
   std::int64_t total = 0;
@@ -71,7 +74,6 @@ class Group {
  private:
   explicit Group(Op op) : op_(op) {}
   void add(const Item& item, std::uint32_t index, const Request& request);
-  const Part& last_of_state(const Part& part) const;
   void report(const Part& part, const Decision& decision, const Ticket& ticket) const;
 
   Op op_;

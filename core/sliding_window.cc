@@ -13,11 +13,7 @@ Micros passes_at(const Rule& rule, const Ask& ask, const Seen& seen) {
   // In the next window, this one's charges are the weighted ones.
   const std::int64_t room_next = rule.limit - ask.cost;
   if (seen.used <= room_next) return seen.end;
-  const Micros x = multiply_divide(room_next, rule.period, seen.used);
-  // They count until a period after this window's end, which is the next one's end, but when this
-  // window was begun under another period.
-  if (x == 0) return seen.end + rule.period;
-  return std::max(seen.end, end_of(rule, seen.end) - x);
+  return seen.end + rule.period - multiply_divide(room_next, rule.period, seen.used);
 }
 
 bool apply(const Rule& rule, const Change& change, Micros now, State* state) {

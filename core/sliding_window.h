@@ -45,9 +45,12 @@ inline void roll(const Rule& rule, const State& state, Micros now, Micros floor,
     seen->end = state.end;
     seen->previous = state.previous;
     seen->used = state.used;
+  } else if (now < state.end + rule.period) {
+    // The next one, also when the period has changed and its end is not aligned.
+    seen->end = state.end + rule.period;
+    seen->previous = state.used;
   } else {
     seen->end = end_of(rule, now);
-    if (now < state.end + rule.period) seen->previous = state.used;
   }
 }
 

@@ -33,6 +33,8 @@ ErrorClass classify_error(std::string_view text) {
   if (contains(text, "can't run this command") || contains(text, "can't access at least one of")) {
     return {.reason = Reason::kPermission};
   }
+  // Before it has seen a password a server takes no argument as long as our script.
+  if (contains(text, "unauthenticated")) return leave(Reason::kAuth);
   if (contains(text, "max number of clients")) return leave(Reason::kRefused);
   return {.reason = Reason::kProtocol};
 }

@@ -6,6 +6,7 @@
 
 #include "tests/redis/fixture.h"
 #include "tests/support/core_driver.h"
+#include "tests/support/step_vectors.h"
 #include "tests/unit/store_conformance.h"
 
 namespace saqiya::test {
@@ -35,6 +36,16 @@ class RedisVectors : public ::testing::Test {
 
 TEST_F(RedisVectors, TokenBucket) { EXPECT_GT(runner_.play_traces("token_bucket.json"), 10'000); }
 TEST_F(RedisVectors, Random) { EXPECT_GE(runner_.play_random("random.json"), 10'000); }
+TEST_F(RedisVectors, EveryAlgorithm) {
+  StepVectors vectors(at_.store, at_.clock);
+  for (const StepFile& file : kStepFiles) {
+    EXPECT_GE(vectors.play_traces(file.name), file.traces) << file.name;
+  }
+}
+TEST_F(RedisVectors, RandomOfEveryAlgorithm) {
+  StepVectors vectors(at_.store, at_.clock);
+  EXPECT_GE(vectors.play_random("random_steps.json"), 10'000U);
+}
 TEST_F(RedisVectors, Users) { EXPECT_GE(runner_.play_users("users.json"), 100'000); }
 
 }  // namespace

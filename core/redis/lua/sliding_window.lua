@@ -9,10 +9,11 @@ local function read(entry, v, period)
   if finish then
     finish, previous, current = finish + 0, previous + 0, current + 0
     if finish <= max_q and previous <= max_sliding and current <= max_sliding then
-      if now >= finish then
-        previous = current
-        if now >= finish + period then previous = 0 end
-        finish, current = fresh_end, 0
+      if now >= finish + period then
+        finish, previous, current = fresh_end, 0, 0
+      elseif now >= finish then
+        -- The next one, also when the period has changed and its end is not aligned.
+        finish, previous, current = finish + period, current, 0
       end
       entry.ahead_of_old = finish - now
       if current > 0 then entry.ahead_of_old = finish - now + period end

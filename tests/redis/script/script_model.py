@@ -57,8 +57,9 @@ class Sliding:
     def rolled(self, now: int, period: int) -> Sliding:
         if now < self.end:
             return self
-        fresh_end = now - now % period + period
-        return Sliding(fresh_end, self.current if now < self.end + period else 0, 0)
+        if now < self.end + period:
+            return Sliding(self.end + period, self.current, 0)
+        return Sliding(now - now % period + period, 0, 0)
 
 
 @dataclass
