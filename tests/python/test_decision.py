@@ -91,6 +91,11 @@ def test_repr() -> None:
     assert repr(UNAVAILABLE) == "Decision(unavailable, reason=timeout)"
 
 
+def test_it_is_as_small_as_a_decision_of_one_rule_can_be() -> None:
+    """Header, decision, ticket, and a word of flags."""
+    assert Decision.__basicsize__ == 16 + 64 + 48 + 8
+
+
 def test_it_is_immutable_and_final() -> None:
     for name in ("limit", "allowed", "retry_after", "anything"):
         with pytest.raises((AttributeError, TypeError)):

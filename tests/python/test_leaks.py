@@ -13,9 +13,22 @@ from collections.abc import Callable
 import pytest
 from conftest import StoreMaker
 
-from saqiya import AsyncLimiter, Decision, Limiter, SaqiyaError, Store, TokenBucket
+from saqiya import (
+    AsyncLimiter,
+    Decision,
+    Limiter,
+    SaqiyaError,
+    Store,
+    TokenBucket,
+    aio,
+    check_all,
+    peek_all,
+    refund_all,
+)
 from support.redis_server import RedisServer
 
+OTHER = Limiter("1/s")
+CHARGED = OTHER.check("k")
 PER_CALL = 16  # bytes; less than the smallest object
 
 
@@ -58,6 +71,24 @@ def use_everything(limiter: Limiter) -> None:
     _ = limiter.policy, limiter.name, limiter.is_local, limiter.store.stats(), repr(limiter)
 
 
+def use_several(several: Limiter, single: Limiter) -> None:
+    items = [(several, "a"), (single, "b", 2)]
+    decision = check_all(items)
+    parts = [*decision.rules, *decision.items, *decision.items[0].rules]
+    for made in (*parts, peek_all(items), several.reserve("k", 1, 10), several.peek("k")):
+        hash(made), repr(made), made.rules, made.items, made.__reduce__()
+    Decision(*decision.__reduce__()[1])  # type: ignore[arg-type]
+    several.release("a", decision.items[0])
+    single.settle("b", decision.items[1], 1)
+    refund_all(items, decision)
+    with several.hold("k") as held:
+        several.renew("k", held)
+    several.acquire("k", timeout=0)
+    for one in several.check_many(["a", "b"]):
+        several.refund("a", one)
+    several.reset("k"), several.reset("a"), several.http_headers(held)
+
+
 def make_mistakes(limiter: Limiter) -> None:
     for call in (
         lambda: limiter.check("k", -1),
@@ -70,6 +101,12 @@ def make_mistakes(limiter: Limiter) -> None:
         lambda: Limiter(TokenBucket(-1, 1, 1)),
         lambda: Store("what://"),
         lambda: Decision("perhaps"),
+        lambda: Decision("allowed", rules=(5,)),  # type: ignore[arg-type]
+        lambda: check_all([]),
+        lambda: check_all([(limiter, "k"), (limiter, 5)]),  # type: ignore[list-item]
+        lambda: check_all([(limiter, "k"), (OTHER, "k")]),
+        lambda: refund_all([(limiter, "k"), (limiter, "j")], CHARGED),
+        lambda: Limiter(["5/s", "6/s"], store=OTHER.store),
     ):
         with pytest.raises((SaqiyaError, TypeError, ValueError)):
             call()
@@ -79,6 +116,13 @@ def test_calls_leak_no_objects(make_store: StoreMaker) -> None:
     store, _ = make_store()
     limiter = Limiter("1000/h", store=store)
     assert growth(lambda: use_everything(limiter)) < PER_CALL
+
+
+def test_several_rules_leak_no_objects(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    several = Limiter("1000/h; sliding-log: 50/s; concurrency: 9 ttl 1h", store=store, name="n")
+    single = Limiter("fixed-window: 1000000/h", store=store)
+    assert growth(lambda: use_several(several, single)) < PER_CALL
 
 
 def test_mistakes_leak_no_objects() -> None:
@@ -146,6 +190,35 @@ def test_descriptors_are_closed(redis: RedisServer) -> None:
     for _ in range(20):
         work()
     assert count() <= before
+
+
+def test_awaited_groups_leak_no_objects(redis: RedisServer) -> None:
+    store = Store(redis.url, deadline=10)
+    several = AsyncLimiter("1000/h; concurrency: 900 ttl 1h", store=store)
+    single = AsyncLimiter("fixed-window: 1000/h", store=store)
+    items: list[aio.Item] = [(several, "k"), (single, "k")]
+
+    async def once() -> None:
+        decisions = await asyncio.gather(*(aio.check_all(items) for _ in range(10)))
+        await asyncio.gather(*(aio.refund_all(items, decision) for decision in decisions))
+        async with several.hold("k") as held:
+            await several.renew("k", held)
+        await several.settle("k", held, 0)
+        for turns in range(3):
+            calls = (aio.check_all(items), several.check("k"), several.settle("k", held, 1))
+            tasks = [asyncio.create_task(call) for call in calls]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await aio.peek_all(items)
+
+    loop = asyncio.new_event_loop()
+    try:
+        assert growth(lambda: loop.run_until_complete(once())) < PER_CALL
+    finally:
+        loop.close()
 
 
 def test_awaited_calls_leak_no_objects(redis: RedisServer) -> None:
