@@ -21,26 +21,25 @@ function decideByOne(options) {
   optionalFunction(key, 'key');
   const limiter = makeLimiter(options);
   const answers = new HttpAnswers(limiter, fields);
-  const { isLocal } = limiter.store;
+  const local = limiter.store.isLocal;
 
-  function decideLocally(keyValue, costValue, req, res) {
-    return (req.rateLimit = answers.check(keyValue, costValue, res));
+  async function decideRemotely(keyValue, costValue, req, res) {
+    const decision = await limiter.check(keyValue, costValue);
+    return (req.rateLimit = answers.write(decision, res));
   }
 
-  async function decideLater(keyValue, costValue, req, res) {
-    const [someKey, someCost] = await Promise.all([keyValue, costValue]);
-    if (isLocal) return decideLocally(someKey, someCost, req, res);
-    const decision = await limiter.check(someKey, someCost);
-    answers.write(decision, res);
-    return (req.rateLimit = decision);
+  function decideBy(keyValue, costValue, req, res) {
+    if (!local) return decideRemotely(keyValue, costValue, req, res);
+    return (req.rateLimit = answers.check(keyValue, costValue, res));
   }
 
   function decide(req, res) {
     const keyValue = key(req, res);
     const costValue = typeof cost === 'function' ? attempt(cost, req, res) : cost;
-    return isLocal && !isPromise(keyValue) && !isPromise(costValue)
-      ? decideLocally(keyValue, costValue, req, res)
-      : decideLater(keyValue, costValue, req, res);
+    if (!isPromise(keyValue) && !isPromise(costValue)) {
+      return decideBy(keyValue, costValue, req, res);
+    }
+    return Promise.all([keyValue, costValue]).then(([k, c]) => decideBy(k, c, req, res));
   }
 
   return { decide, refuse: (decision, res) => answers.refuse(decision, res) };
@@ -50,7 +49,7 @@ const itemOf = ({ answers, key, cost }) => ({ limiter: answers.limiter, key, cos
 
 // Layers that are decided together, and limits that depend on the request.
 function decideByLayers(options) {
-  const { limits = [options], skip: _skip, handler: _handler, ...common } = options;
+  const { limits = [options], deadline, fields } = options;
   if (!Array.isArray(limits) || limits.length === 0) {
     throw new TypeError('limits must be an array of at least one layer');
   }
@@ -59,7 +58,6 @@ function decideByLayers(options) {
   const layers = limits.map((layer) => {
     if (layer !== options) checkNames(layer, EACH, 'layer');
     const isGiven = layer.limit instanceof Limiter;
-    const { deadline, fields } = common;
     return new Layer(isGiven ? { ...layer, fields } : { ...layer, store, deadline, fields });
   });
   const refusers = new WeakMap(); // decision => answers of the limiter that bound
@@ -87,7 +85,7 @@ function decideByLayers(options) {
   }
 
   function decide(req, res) {
-    const asked = layers.map((layer) => layer.ask(req, res));
+    const asked = layers.map((layer) => attempt(() => layer.ask(req, res)));
     if (!asked.some(isPromise)) return decideAsked(asked, req, res);
     return Promise.all(asked).then((all) => decideAsked(all, req, res));
   }

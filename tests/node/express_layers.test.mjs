@@ -265,6 +265,7 @@ test('functions that fail together leave no rejection unhandled', async (t) => {
     { limit: '5/h', key: rejection, cost: rejection },
     { limit: rejection, key: failure, cost: rejection },
     { limits: [{ limit: rejection, key: rejection }, { limit: failure }] },
+    { limits: [{ limit: rejection }, { limit: () => undefined }] },
   ]) {
     const { get, errors } = await serve(t, options);
     assert.equal((await get()).status, 500);
