@@ -81,9 +81,9 @@ MemoryTable::~MemoryTable() {
   }
 }
 
-MemoryTable::Now MemoryTable::read_clocks() const {
-  if (clock_) return {clock_->monotonic(), clock_->wall()};
-  return {system_monotonic(), system_wall()};
+Micros MemoryTable::Now::read(bool wall) const {
+  if (clock_ != nullptr) return wall ? clock_->wall() : clock_->monotonic();
+  return wall ? system_wall() : system_monotonic();
 }
 
 MemoryTable::Visit::Visit(MemoryTable& table, std::uint32_t shard) {
@@ -115,12 +115,12 @@ bool MemoryTable::has_room(std::uint32_t index, std::uint32_t entries, std::uint
          static_cast<std::uint64_t>(weight_.load(std::memory_order_relaxed)) + wanted <= max_keys_;
 }
 
-void MemoryTable::insert(std::uint32_t index, const Hash128& key, const Words& words) {
+void MemoryTable::insert(std::uint32_t index, const Hash128& key, const Words& words, Now now) {
   Shard& shard = shards_[index];
   const std::uint32_t blocks = words.block_weight();
   if (shard.inserts_left == 0 || !has_room(index, 1, blocks)) {
     try {
-      make_room(index, 1, blocks, {});
+      make_room(index, 1, blocks, {}, now);
     } catch (...) {
       delete words.block();
       throw;
@@ -138,7 +138,7 @@ void MemoryTable::drop(std::uint32_t index, Map::iterator at) {
   shards_[index].map.erase(at);
 }
 
-bool MemoryTable::drop_if_dead(std::uint32_t index, Map::iterator at, const Now& now) {
+bool MemoryTable::drop_if_dead(std::uint32_t index, Map::iterator at, Now& now) {
   const Words& words = at->words;
   if (!words.is_dead(now.of(words))) return false;
   Micros& until =
@@ -188,8 +188,7 @@ void MemoryTable::plan_sweep(std::uint32_t index, std::uint32_t entries) {
   annexes_[index].planned = planned;
 }
 
-void MemoryTable::reclaim_around(std::uint32_t index, const Hash128& key) {
-  const Now now = read_clocks();
+void MemoryTable::reclaim_around(std::uint32_t index, const Hash128& key, Now now) {
   const Alone alone(*this, index);
   Map& map = shards_[index].map;
   auto it = map.find(key);
@@ -203,13 +202,12 @@ void MemoryTable::reclaim_around(std::uint32_t index, const Hash128& key) {
 }
 
 void MemoryTable::make_room(std::uint32_t index, std::uint32_t entries, std::uint64_t blocks,
-                            std::span<const Hash128> keep) {
+                            std::span<const Hash128> keep, Now now) {
   Shard& shard = shards_[index];
   Map& map = shard.map;
   const std::uint64_t bound = shard.bound;
   const std::uint64_t wanted = entries + blocks;
   const bool at_bound = !has_room(index, entries, blocks);
-  const Now now = read_clocks();
   for (auto it = map.begin(); it != map.end();) {
     const auto at = it++;
     if (keep.empty() || !contains(keep, at->key)) drop_if_dead(index, at, now);
@@ -233,13 +231,13 @@ void MemoryTable::make_room(std::uint32_t index, std::uint32_t entries, std::uin
 void MemoryTable::restore_bound(std::uint32_t index, std::span<const Hash128> keep) {
   if (has_room(index, 0, 0)) return;
   try {
-    make_room(index, 0, 0, keep);
+    make_room(index, 0, 0, keep, Now(clock_.get()));
   } catch (const std::bad_alloc&) {
   }
 }
 
 // The entries nearest to dead lose least: they go first.
-void MemoryTable::evict(std::uint32_t index, std::uint64_t weight, const Now& now,
+void MemoryTable::evict(std::uint32_t index, std::uint64_t weight, Now& now,
                         std::span<const Hash128> keep) {
   Map& map = shards_[index].map;
   std::vector<std::pair<Micros, const Entry*>> entries;
@@ -322,7 +320,7 @@ void MemoryTable::Several::make_room(const Set& which) {
     }
     if (missing == 0) continue;
     if (shard.inserts_left < missing || !table_.has_room(index, missing, 0)) {
-      table_.make_room(index, missing, 0, keys_);
+      table_.make_room(index, missing, 0, keys_, Now(table_.clock_.get()));
     }
   }
 }

@@ -177,23 +177,36 @@ class MemoryTable {
   // Whether so much more is within the bound.
   bool has_room(std::uint32_t shard, std::uint32_t entries, std::uint64_t blocks) const;
 
-  struct Now {
-    Micros monotonic;
-    Micros wall;
-    Micros of(const Words& words) const { return words.is_wall() ? wall : monotonic; }
+  // Both clocks, each read when it is first asked for, but for the one that is known.
+  class Now {
+   public:
+    explicit Now(const Clock* clock) : clock_(clock) {}
+    Now(const Clock* clock, bool wall, Micros known) : clock_(clock) {
+      (wall ? wall_ : monotonic_) = known;
+    }
+    Micros of(const Words& words) {
+      Micros& reading = words.is_wall() ? wall_ : monotonic_;
+      if (reading < 0) reading = read(words.is_wall());
+      return reading;
+    }
+
+   private:
+    Micros read(bool wall) const;
+
+    const Clock* const clock_;
+    Micros monotonic_ = -1;
+    Micros wall_ = -1;
   };
-  Now read_clocks() const;
 
   // All these want to be alone in the shard.
   void drop(std::uint32_t shard, Map::iterator at);
   // Drops the entry if it is dead, and tells whether it was.
-  bool drop_if_dead(std::uint32_t shard, Map::iterator at, const Now& now);
-  void insert(std::uint32_t shard, const Hash128& key, const Words& words);
+  bool drop_if_dead(std::uint32_t shard, Map::iterator at, Now& now);
+  void insert(std::uint32_t shard, const Hash128& key, const Words& words, Now now);
   // Room for so many more entries and such weight of blocks; `keep` stays, dead or not.
   void make_room(std::uint32_t shard, std::uint32_t entries, std::uint64_t blocks,
-                 std::span<const Hash128> keep);
-  void evict(std::uint32_t shard, std::uint64_t weight, const Now& now,
-             std::span<const Hash128> keep);
+                 std::span<const Hash128> keep, Now now);
+  void evict(std::uint32_t shard, std::uint64_t weight, Now& now, std::span<const Hash128> keep);
   // Moves the entries to a table of so many slots. Throws std::bad_alloc having changed nothing.
   // flat_hash_set itself must never allocate: where that fails, it is left broken. So the set is
   // not asked to rehash, and slots_used sees to it that there is always room when it is inserted
@@ -206,7 +219,7 @@ class MemoryTable {
   void restore_bound(std::uint32_t shard, std::span<const Hash128> keep);
 
   // Not alone yet.
-  void reclaim_around(std::uint32_t shard, const Hash128& key);
+  void reclaim_around(std::uint32_t shard, const Hash128& key, Now now);
 
   const std::uint64_t max_keys_;
   const std::size_t shard_count_;
@@ -308,7 +321,7 @@ void MemoryTable::update(const Hash128& key, bool wall, Micros now, Apply&& appl
       }
       if (!revives || !visit.is_reclaim_due()) return;
       visit.leave();
-      reclaim_around(index, key);
+      reclaim_around(index, key, {clock_.get(), wall, now});
       return;
     }
     if (!apply(nullptr, floor(index, wall))) return;
@@ -325,7 +338,7 @@ void MemoryTable::update(const Hash128& key, bool wall, Micros now, Apply&& appl
   }
   Words words;
   apply(&words, floor(index, wall));
-  if (!words.is_absent()) insert(index, key, words);
+  if (!words.is_absent()) insert(index, key, words, {clock_.get(), wall, now});
 }
 
 }  // namespace saqiya
