@@ -408,7 +408,7 @@ PyMethodDef methods[] = {
      "Gives back what the decision of a check took, as far as it still counts.\n\n"
      "A decision can be refunded, settled or released once. Outcome of the result: \"allowed\",\n"
      "something was given back; \"denied\", nothing was left to give; \"unavailable\", the store\n"
-     "failed. Raises SaqiyaError when the decision is of another number of rules."},
+     "failed. Raises SaqiyaError for a decision of several items: pass decision.items[i]."},
     {"settle", as_method(limiter_settle), kFast,
      "settle($self, /, key, decision, cost)\n--\n\n"
      "Makes the charge of a check what it turned out to be: check an estimate, settle the true\n"

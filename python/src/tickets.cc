@@ -17,26 +17,23 @@ void Tickets::take_one(const saqiya_ticket& ticket, std::atomic<bool>& spent, st
 bool Tickets::take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take) {
   decision_ = decision;
   taken_.reset();
+  std::size_t at = 0;
   if (!decision->several) {
-    if (rules == 1) [[likely]] {
-      take_one(decision->ticket, decision->spent, 0, take);
-      return true;
+    take_one(decision->ticket, decision->spent, at++, take);
+  } else {
+    const View& view = decision->view;
+    const std::uint8_t* items = view.parts->items + view.first;
+    if (view.count != rules && items[0] != items[view.count - 1]) {
+      raise_error(state, SAQIYA_INVALID, -1,
+                  "the decision has another number of rules than what it is given back to; of a "
+                  "decision of check_all pass decision.items[i]");
+      return false;
     }
-    if (decision->ticket.n == 0) {  // nothing was charged
-      for (std::size_t i = 0; i < rules; ++i) tickets_[i] = saqiya_ticket{};
-      return true;
+    for (; at < rules && at < view.count; ++at) {
+      take_one(view.parts->tickets[view.first + at], view.parts->spent[view.first + at], at, take);
     }
   }
-  const View& view = decision->view;
-  if (!decision->several || view.count != rules) {
-    raise_error(state, SAQIYA_INVALID, -1,
-                "the decision has another number of rules than what it is given back to; of a "
-                "decision of check_all pass decision.items[i]");
-    return false;
-  }
-  for (std::size_t i = 0; i < rules; ++i) {
-    take_one(view.parts->tickets[view.first + i], view.parts->spent[view.first + i], i, take);
-  }
+  for (; at < rules; ++at) tickets_[at] = saqiya_ticket{};
   return true;
 }
 

@@ -18,8 +18,10 @@ enum class Take {
 class Tickets {
  public:
   // Takes the tickets; those that are spent already become empty ones, which give nothing back.
-  // rules: how many the call is for. False with SaqiyaError set when the decision has another
-  // number of them. The decision must outlive this object.
+  // rules: how many the call is for. A limiter's decision may be of another number of them, for its
+  // policy may have changed meanwhile: what is missing is empty then. False with SaqiyaError set
+  // when the decision is of several items and has another number of rules. The decision must
+  // outlive this object.
   bool take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take);
   // The request was not made after all: what was taken may be taken again.
   void put_back();
