@@ -6,6 +6,11 @@
     if limiter.check("user:42"):
         ...
 
+Policies are text ("5/s; 1000/day", "sliding-log: 5/15min", "concurrency: 20 ttl 30s") or rules as
+numbers (TokenBucket, FixedWindow, SlidingWindow, SlidingLog, Calendar, Concurrency). check_all()
+decides several limiters together. AsyncLimiter and saqiya.aio are for asyncio, saqiya.flask for
+Flask.
+
 Times and durations are seconds (float), or timedelta where they are taken. Attributes whose names
 end in _us are whole microseconds.
 """

@@ -220,6 +220,14 @@ def test_unlimited_items_are_passed_over(make_store: StoreMaker) -> None:
     only = check_all([(free, "k"), (free, "j")])
     assert (only.outcome, only.remaining, len(only.items)) == ("allowed", 2**53 - 1, 2)
 
+    async def main() -> Decision:
+        later = AsyncLimiter("unlimited", store=store)
+        single = await aio.check_all([(later, "k")])
+        assert (single.outcome, len(single.items)) == ("allowed", 1)
+        return await aio.check_all([(later, "k"), (later, "j")])
+
+    assert asyncio.run(main()) == only
+
 
 def test_wrong_items() -> None:
     store = Store()
@@ -461,6 +469,28 @@ def test_many_groups_at_once(redis: RedisServer) -> None:
         assert sum(map(bool, decisions[700:])) == 500
         assert counts(await first.peek("k")) == [300, 1300]
         assert store.stats().batches < 300
+
+    asyncio.run(main())
+
+
+def test_single_items(make_store: StoreMaker) -> None:
+    """One limiter of one rule, as a list: the same as without, and the same tickets."""
+    store, _ = make_store()
+    limiter = Limiter("10/h", store=store, name="n")
+    later = AsyncLimiter("10/h", store=store, name="n")
+    decision = check_all([(limiter, "k", 3)])
+    assert decision.rules == decision.items == (decision,)
+    assert limiter.refund("k", decision).remaining == 10
+    single = limiter.check("k", 4)
+    assert refund_all([(limiter, "k")], single).remaining == 10
+
+    async def main() -> None:
+        decision = await aio.check_all([(later, "k", 3)])
+        assert decision.rules == decision.items == (decision,)
+        assert decision.remaining == 7
+        assert (await later.refund("k", decision)).remaining == 10
+        single = await later.check("k", 4)
+        assert (await aio.refund_all([(later, "k")], single)).remaining == 10
 
     asyncio.run(main())
 
