@@ -240,8 +240,9 @@ PyObject* send_tickets(ChannelObject* self, PyObject* future, saqiya_request* re
                        PyObject* argument, std::size_t rules, Take take) {
   DecisionObject* decision;
   Tickets tickets;
+  const std::size_t items = request->items == nullptr ? 1 : request->item_count;
   if (!read_decision(self->state, argument, &decision) ||
-      !tickets.take(self->state, decision, rules, take)) {
+      !tickets.take(self->state, decision, rules, take, items)) {
     return nullptr;
   }
   request->ticket = tickets.data();

@@ -151,7 +151,7 @@ PyObject* refund_all(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
   Tickets tickets;
   if (!bind(kRefundAll, args, count, keywords, given) || !items.read(state, given[0]) ||
       !read_decision(state, given[1], &decision) ||
-      !tickets.take(state, decision, items.rules(), Take::kAll)) {
+      !tickets.take(state, decision, items.rules(), Take::kAll, items.count())) {
     return nullptr;
   }
   DecisionObject* result = new_decision(state);

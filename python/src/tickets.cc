@@ -1,6 +1,16 @@
 #include "tickets.h"
 
 namespace saqiya::python {
+namespace {
+
+bool is_of_several_items(const DecisionObject* decision) {
+  if (!decision->several) return false;
+  const View& view = decision->view;
+  const std::uint8_t* items = view.parts->items + view.first;
+  return items[0] != items[view.count - 1];
+}
+
+}  // namespace
 
 void Tickets::take_one(const saqiya_ticket& ticket, std::atomic<bool>& spent, std::size_t at,
                        Take take) {
@@ -14,26 +24,27 @@ void Tickets::take_one(const saqiya_ticket& ticket, std::atomic<bool>& spent, st
   if (take != Take::kNone && !was_spent) taken_.set(at);
 }
 
-bool Tickets::take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take) {
+bool Tickets::take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take,
+                   std::size_t items) {
   decision_ = decision;
   taken_.reset();
-  std::size_t at = 0;
-  if (!decision->several) {
-    take_one(decision->ticket, decision->spent, at++, take);
-  } else {
-    const View& view = decision->view;
-    const std::uint8_t* items = view.parts->items + view.first;
-    if (view.count != rules && items[0] != items[view.count - 1]) {
-      raise_error(state, SAQIYA_INVALID, -1,
-                  "the decision has another number of rules than what it is given back to; of a "
-                  "decision of check_all pass decision.items[i]");
-      return false;
-    }
-    for (; at < rules && at < view.count; ++at) {
+  const std::size_t count = decision->several ? decision->view.count : 1;
+  if (count != rules && (items > 1 || is_of_several_items(decision))) {
+    raise_error(state, SAQIYA_INVALID, -1,
+                "the decision has another number of rules than what it is given back to; of a "
+                "decision of check_all pass decision.items[i]");
+    return false;
+  }
+  for (std::size_t at = 0; at < rules; ++at) {
+    if (at >= count) {
+      tickets_[at] = saqiya_ticket{};
+    } else if (!decision->several) {
+      take_one(decision->ticket, decision->spent, at, take);
+    } else {
+      const View& view = decision->view;
       take_one(view.parts->tickets[view.first + at], view.parts->spent[view.first + at], at, take);
     }
   }
-  for (; at < rules; ++at) tickets_[at] = saqiya_ticket{};
   return true;
 }
 

@@ -18,11 +18,12 @@ enum class Take {
 class Tickets {
  public:
   // Takes the tickets; those that are spent already become empty ones, which give nothing back.
-  // rules: how many the call is for. A limiter's decision may be of another number of them, for its
-  // policy may have changed meanwhile: what is missing is empty then. False with SaqiyaError set
-  // when the decision is of several items and has another number of rules. The decision must
-  // outlive this object.
-  bool take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take);
+  // rules: how many the call is for. The decision of one item may be of another number of them, for
+  // its policy may have changed meanwhile: what is missing is empty then. False with SaqiyaError
+  // set when it, or the call, is of several items and the numbers differ. The decision must outlive
+  // this object.
+  bool take(ModuleState* state, DecisionObject* decision, std::size_t rules, Take take,
+            std::size_t items = 1);
   // The request was not made after all: what was taken may be taken again.
   void put_back();
 

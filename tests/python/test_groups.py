@@ -145,8 +145,13 @@ def test_what_a_decision_is_given_back_to_must_fit() -> None:
                 call("k", decision)
         with pytest.raises(SaqiyaError):
             limiter.settle("k", decision, 1)
-    with pytest.raises(SaqiyaError):
-        refund_all([(one, "k")], decision)
+    for items, wrong in (
+        ([(one, "k")], decision),
+        ([(one, "k"), (one, "k"), (two, "k")], decision),
+        ([(one, "k"), (one, "j")], one.check("k")),
+    ):
+        with pytest.raises(SaqiyaError, match="number of rules"):
+            refund_all(items, wrong)
     assert refund_all([(one, "k"), (two, "k")], decision)  # a mistake spends nothing
     assert two.refund("k", one.peek("k")).outcome == "denied"  # nothing was charged
 
@@ -395,6 +400,8 @@ def test_async_calls(make_store: StoreMaker) -> None:
             await aio.check_all([(user, "k"), (other, "k")])
         with pytest.raises(SaqiyaError, match="number of rules"):
             await everybody.refund("all", decision)
+        with pytest.raises(SaqiyaError, match="number of rules"):
+            await aio.refund_all([*items, (everybody, "k")], decision)
 
     asyncio.run(main())
 
