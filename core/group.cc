@@ -23,9 +23,11 @@ int rank(Outcome outcome) {
   return outcome == Outcome::kDenied ? 1 : 0;
 }
 
+// Of what a limit of 0 allows all is left.
 bool has_less_left(const Decision& a, const Decision& b) {
-  return Wide{a.remaining} * std::max<std::int64_t>(b.limit, 1) <
-         Wide{b.remaining} * std::max<std::int64_t>(a.limit, 1);
+  const auto left = [](const Decision& d) { return Wide{d.limit == 0 ? 1 : d.remaining}; };
+  const auto limit = [](const Decision& d) { return Wide{std::max<std::int64_t>(d.limit, 1)}; };
+  return left(a) * limit(b) < left(b) * limit(a);
 }
 
 // Whether a binds rather than b, of the same request.

@@ -7,7 +7,7 @@ answer, ticket = store.check([Item(limiter, "user", 1)], now)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Callable
 
@@ -164,17 +164,19 @@ class Store:
         return answers
 
     def _charge(self, parts: list[_Part], now: int, ticket: Ticket) -> None:
-        done = set()
+        """Parts of one state are one charge, of which each has the ticket of its own cost."""
+        made: dict[StorageKey, Charge] = {}
         for part in parts:
             cost = sum(p.cost for p in parts if p.storage_key == part.storage_key)
-            if cost == 0 or part.storage_key in done:
-                continue
-            done.add(part.storage_key)
-            self._ids += 1
-            state = self.states.get(part.storage_key)
-            state, charge = part.algorithm.charge(state, cost, now, self._ids)
-            self._write(part, state)
-            ticket.charges[part.item][part.rule] = charge
+            if cost > 0 and part.storage_key not in made:
+                self._ids += 1
+                state = self.states.get(part.storage_key)
+                state, charge = part.algorithm.charge(state, cost, now, self._ids)
+                self._write(part, state)
+                made[part.storage_key] = charge
+            if part.cost > 0:
+                charge = made[part.storage_key]
+                ticket.charges[part.item][part.rule] = replace(charge, cost=part.cost)
 
     def _after(self, part: _Part, answer: Answer, now: int) -> Answer:
         remaining, reset_after = part.algorithm.describe(self.states.get(part.storage_key), now)

@@ -67,10 +67,10 @@ TEST(Key, PartsOfPolicies) {
   EXPECT_EQ(part("login"), "login");
   EXPECT_EQ(part("a:b"), "a%3Ab");
   EXPECT_EQ(part(""), "%");
-  EXPECT_EQ(policy_identity("login", "5/s burst 20"), "login:b");
-  EXPECT_EQ(policy_identity("per minute {x}:b", ""), "per minute %7Bx%7D%3Ab:b");
-  EXPECT_EQ(policy_identity("", "5/s burst 20"), "6dbc4x:b");
-  EXPECT_EQ(policy_identity("", "1/600ms burst 100"), "7xerrm:b");
+  EXPECT_EQ(policy_identity("login", "5/s burst 20"), "login");
+  EXPECT_EQ(policy_identity("per minute {x}:b", ""), "per minute %7Bx%7D%3Ab");
+  EXPECT_EQ(policy_identity("", "5/s burst 20"), "6dbc4x");
+  EXPECT_EQ(policy_identity("", "1/600ms burst 100"), "7xerrm");
 }
 
 TEST(Key, DifferentTuplesNeverShareAName) {  // C170

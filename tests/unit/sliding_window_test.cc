@@ -131,6 +131,7 @@ class Reference {
         previous_ = state.previous;
         current_ = state.used;
       } else if (now < state.end + rule.period) {
+        end_ = state.end + rule.period;
         previous_ = state.used;
       }
     }
@@ -151,7 +152,7 @@ class Reference {
 };
 
 // Small numbers, every instant tried: retry_after is the first at which the cost passes, also when
-// the period has changed under a window that is still under way.
+// the period has changed and the window's end is not aligned.
 TEST(SlidingWindow, TheWaitIsTheFirstInstantThatPasses) {
   Random random(1);
   int denied = 0;
@@ -162,8 +163,7 @@ TEST(SlidingWindow, TheWaitIsTheFirstInstantThatPasses) {
     if (random() % 4 != 0) cell.state.end -= cell.state.end % cell.rule.period;
     cell.state.previous = static_cast<std::int64_t>(random() % 15);
     cell.state.used = static_cast<std::int64_t>(random() % 15);
-    auto now = static_cast<Micros>(random() % 90);
-    if (cell.state.end % cell.rule.period != 0) now = std::min(now, cell.state.end - 1);
+    const auto now = static_cast<Micros>(random() % 90);
     const std::int64_t cost =
         1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(cell.rule.limit));
     const Reference reference(cell.rule, cell.state, now);
