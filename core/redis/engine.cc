@@ -137,6 +137,7 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
   Call& call = new_call(user_data, deadline != 0 ? deadline : now + deadline_of(request));
   prepare(request, &call);
   ++open_;
+  wait_in_line(&call);
   if (call.key_count == 0) {  // every item is unlimited
     Answer answer;
     call.group->group.finish(false, kEpoch, &answer);
@@ -144,7 +145,6 @@ SubmitResult Engine::submit(const Request& request, std::uint64_t user_data, Mic
     retire();
     return SubmitResult::kOk;
   }
-  wait_in_line(&call);
   if (!can_serve(now)) {
     end(&call, config_->back_off.reason);
     retire();
