@@ -59,7 +59,8 @@ def proves(promise: str) -> Callable[[Test], Test]:
     def decorate(test: Test) -> Test:
         found = [row.policy for row in TABLE if row.promise == promise]
         assert len(found) == 1, f"docs/algorithms.md does not promise: {promise}"
-        return pytest.mark.parametrize("policy", found)(test)
+        marked: Test = pytest.mark.parametrize("policy", found)(test)
+        return marked
 
     return decorate
 
@@ -112,7 +113,7 @@ def test_the_readme_says_the_same() -> None:
     assert [row.policy for row in short] == [row.policy for row in TABLE]
 
 
-@proves("never more than 20 + 5 × seconds, however you look at it")
+@proves("never more than 20 and 5 for each second, however you look at it")
 def test_an_api_that_forgives_bursts(policy: str) -> None:
     limiter, clock = make(policy)
     assert admitted(limiter, 30) == 20
