@@ -39,7 +39,8 @@
  *     saqiya_decision, saqiya_ticket, saqiya_completion and saqiya_http_numbers have no size field
  *     and are frozen.
  * 10. The library prints nothing, never aborts or exits, and reads no environment variables (its
- *     resolver for host names heeds LOCALDOMAIN and RES_OPTIONS, as the system's does).
+ *     resolver for host names heeds LOCALDOMAIN and RES_OPTIONS, as the system's does; time zones
+ *     are looked for where TZDIR says).
  */
 #ifndef SAQIYA_SAQIYA_H
 #define SAQIYA_SAQIYA_H
