@@ -205,6 +205,21 @@ def test_a_fair_count(policy: str) -> None:
     assert 1_000 <= max(between(charge.at, charge.at + HOUR) for charge in charges) < 2_000
 
 
+def test_a_fair_count_of_few() -> None:
+    """One a second, the limit itself: the sliding window admits 9 in 10, the others all."""
+    for policy, every_ten in (
+        ("sliding-window: 10/10s", 9),
+        ("sliding-log: 10/10s", 10),
+        ("10/10s burst 1", 10),
+    ):
+        limiter, clock = make(policy)
+        admissions = []
+        for _ in range(100):
+            admissions.append(limiter.check("k").allowed)
+            clock.advance_us(S)
+        assert sum(admissions[20:]) == 8 * every_ten
+
+
 @proves("never more than 5 in any 15 minutes, and all that this leaves")
 def test_an_exact_count(policy: str) -> None:
     limiter, clock = make(policy)
