@@ -107,6 +107,11 @@ void Engine::prepare_group(const Request& request, Call* call) {
   call->group = std::make_unique<GroupCall>(GroupCall{Group(request, lease), {}, false});
   const std::span<Part> parts = call->group->group.parts();
   call->group->held.reserve(parts.size());
+  if (!request.tickets.empty()) {  // those of another store's table change nothing here
+    for (Part& part : parts) {
+      part.possible = part.possible && request.tickets[part.place].epoch == kEpoch;
+    }
+  }
   call->key_count = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (call->group->group.is_leader(i)) {
@@ -115,9 +120,14 @@ void Engine::prepare_group(const Request& request, Call* call) {
     }
     parts[i].key = {};  // it was borrowed
   }
-  for (const Part& part : parts) {
-    call->group->held.push_back(hold(*part.limiter));
-    ++call->group->held.back()->open;
+  try {
+    for (const Part& part : parts) {
+      call->group->held.push_back(hold(*part.limiter));
+      ++call->group->held.back()->open;
+    }
+  } catch (...) {
+    release(call);
+    throw;
   }
 }
 

@@ -145,11 +145,11 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
   server_ahead_ = results.now() - system_wall();
   sent_.pop_front();
   for (std::uint64_t seq = first_of(batch); seq < batch.last; ++seq) {
-    Call& call = calls_.at(seq);
-    if (!call.is_in_batch()) continue;
+    if (!calls_.at(seq).is_in_batch()) continue;
     Answer answer;
-    results.next(call, &answer);
+    results.next(calls_.at(seq), &answer);
     if (results.must_go_again() && go_again(seq, now)) continue;
+    const Call& call = calls_.at(seq);
     if (call.state == Call::State::kSwallowed) {
       try {
         if (call.group == nullptr) {
@@ -173,16 +173,28 @@ bool Engine::take_reply(const Reply& reply, Micros now) {
   return results.is_valid();
 }
 
-// A request for windows that were not the server's, of which nothing was done, goes once more: now
-// its clock is known.
+// A request for windows that were not the server's, of which nothing was done, goes once more, as a
+// new one behind all others (batches hold disjoint ranges): now the server's clock is known.
 bool Engine::go_again(std::uint64_t seq, Micros now) {
-  Call& call = calls_.at(seq);
-  if (call.state != Call::State::kSent || call.group->sent_again || call.deadline <= now) {
+  const Call& refused = calls_.at(seq);
+  if (refused.state != Call::State::kSent || refused.group->sent_again || refused.deadline <= now) {
     return false;
   }
-  call.group->sent_again = true;
-  wait_in_line(&call);
-  next_ = std::min(next_, seq);
+  try {
+    new_call(refused.user_data, refused.deadline);
+    keys_.append_copy(calls_.at(seq).key_at, calls_.at(seq).key_size);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  Call& call = calls_.at(seq);  // it may have moved
+  Call& again = calls_.back();
+  again.op = call.op;
+  again.group = std::move(call.group);
+  again.group->sent_again = true;
+  again.key_size = call.key_size;
+  again.key_count = call.key_count;
+  call.state = Call::State::kGone;
+  wait_in_line(&again);
   return true;
 }
 
