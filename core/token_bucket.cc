@@ -229,7 +229,8 @@ bool settle_up(const GiveBack& more, std::uint32_t n, Micros now, BucketState* s
   if (in.less(most, stored)) most = stored;
   Fraction next = in.add(stored, add);
   if (in.less(most, next)) next = most;
-  *state = {next.q, next.r, n};
+  // Else the state stays as it is, in units of an older rule perhaps: Redis writes nothing then.
+  if (next != stored) *state = {next.q, next.r, n};
   return true;
 }
 
