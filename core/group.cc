@@ -144,7 +144,10 @@ Group::Group(const Request& request, std::uint64_t lease)
 void Group::add(const Item& item, std::uint32_t index, const Request& request) {
   const std::span<const Rule> rules = item.limiter->rules();
   if (rules.empty()) {  // unlimited
-    if (!each_.empty()) each_[rules_] = unlimited_decision(op_);
+    if (!each_.empty()) {
+      each_[rules_] = unlimited_decision(op_);
+      each_[rules_].item = static_cast<std::int32_t>(index);
+    }
     if (!tickets_out_.empty()) tickets_out_[rules_] = Ticket{};
     ++rules_;
     return;
@@ -231,14 +234,14 @@ void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
 void Group::fail(Reason reason, Answer* answer) const {
   Decision bound = unavailable(reason);
   for (const Part& part : parts_) {
-    Decision d = unavailable(reason);
-    if (is_ask(op_) && is_never(parts_[part.leader])) {
-      d = Decision{};
+    const bool never = is_ask(op_) && is_never(parts_[part.leader]);
+    Decision d = never ? Decision{} : unavailable(reason);
+    d.rule = static_cast<std::int32_t>(part.rule_index);
+    d.item = static_cast<std::int32_t>(part.item);
+    if (never) {
       d.outcome = Outcome::kNever;
       d.limit = part.rule().capacity();
       d.retry_after = kForever;
-      d.rule = static_cast<std::int32_t>(part.rule_index);
-      d.item = static_cast<std::int32_t>(part.item);
       if (bound.outcome != Outcome::kNever) bound = d;
     }
     report(part, d, Ticket{});

@@ -228,7 +228,8 @@ void Engine::give_back(const Call& call, const Ticket& ticket) {
   const std::uint64_t key_at = call.key_at;
   const std::uint32_t key_size = call.key_size;
   HeldLimiter* const held = call.held;
-  Call& refund = new_call(0, system_monotonic() + held->limiter->deadline());  // `call` may have moved
+  Call& refund =
+      new_call(0, system_monotonic() + held->limiter->deadline());  // `call` may have moved
   prepare_call(request, &refund);
   refund.internal = true;
   refund.key_size = key_size;
@@ -240,7 +241,8 @@ void Engine::give_back(const Call& call, const Ticket& ticket) {
 
 // Its parts are the check's leaders, so its keys are the check's.
 void Engine::give_back_group(const Call& call) {
-  auto refund = std::make_unique<GroupCall>(GroupCall{call.group->group.give_back(kEpoch), {}, false});
+  auto refund =
+      std::make_unique<GroupCall>(GroupCall{call.group->group.give_back(kEpoch), {}, false});
   for (const Part& part : refund->group.parts()) refund->held.push_back(hold(*part.limiter));
   const std::uint64_t key_at = call.key_at;
   const std::uint32_t key_size = call.key_size;

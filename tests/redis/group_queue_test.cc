@@ -27,8 +27,8 @@ TEST(RedisGroupQueue, WhatGoesAgainTakesNothingElseAlong) {
       case 3:  // two buckets
         return say("*2\r\n" + now + "-SAQIYARANGE none of the calendar windows\r\n");
       case 4:  // the calendar again
-        return say("*3\r\n" + now + ":-100\r\n:-200\r\n*4\r\n" + now + ":1\r\n:" +
-                   std::to_string(kStart + 5) + "\r\n:0\r\n");
+        return say("*3\r\n" + now + ":-100\r\n:-200\r\n*4\r\n" + now +
+                   ":1\r\n:" + std::to_string(kStart + 5) + "\r\n:0\r\n");
       default:
         return hang_up();
     }
@@ -82,6 +82,32 @@ TEST(RedisGroupQueue, TicketsOfAnotherStoreChangeNothing) {
     EXPECT_EQ(ask(peek(*there, "u")).decision.remaining, 1);
     ASSERT_EQ(outcome(reset(*there, "u")), Outcome::kAllowed);
   }
+}
+
+// What each rule would have said when the store fails: which it is, and never where it can never
+// be.
+TEST(RedisGroupQueue, FailuresNameTheirRules) {
+  const auto store = open("redis://127.0.0.1:1");
+  const auto two = make_limiter(store, "5/s; fixed-window: 3/h");
+  const auto none = make_limiter(store, "unlimited");
+  auto queue = open_queue(store);
+  const std::vector<Item> items = {{none.get(), "u", 1}, {two.get(), "u", 4}};
+  std::vector<Decision> each(3);
+  Request request;
+  request.items = items;
+  request.each = each;
+  ASSERT_EQ(queue->submit(request, 1), SubmitResult::kOk);
+  queue->close();
+  const std::vector<Completion> all = collect(*queue, 1);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].decision.outcome, Outcome::kNever);
+  EXPECT_EQ(all[0].decision.item, 1);
+  EXPECT_EQ(all[0].decision.rule, 1);
+  EXPECT_EQ(each[0].outcome, Outcome::kAllowed);
+  EXPECT_EQ(each[1].outcome, Outcome::kUnavailable);
+  EXPECT_EQ(each[1].item, 1);
+  EXPECT_EQ(each[2].outcome, Outcome::kNever);
+  EXPECT_EQ(each[2].rule, 1);
 }
 
 }  // namespace

@@ -293,13 +293,15 @@ typedef enum saqiya_calendar_unit {
 
 /* One rule as numbers. Zero for what the algorithm does not use.
  *
- * capacity  the limit. Token bucket, fixed window, calendar: 0 ... 2^53 - 1; sliding window and
- * log: 0 ... 2^32 - 1; concurrency: 0 ... 65,535. 0 refuses everything tokens    token bucket: so
- * many come back every period_us. After division of both by their greatest common divisor: 1 <=
- * tokens < 2^32, 1 <= period_us <= 2^50, and capacity * period_us / tokens <= 2^50 (35.7 years to
- * fill). 0 only with capacity 0 period_us windows: their length, 1 ... 2^50; log: 1 ... 2^47;
- * concurrency: a lease's time to live, 1 ... 2^47 queue     token bucket: so many more may wait for
- * their turn: a check is then allowed with a delay. queue * period_us / tokens <= 2^50 */
+ * - capacity: the limit. Token bucket, fixed window, calendar: 0 ... 2^53 - 1; sliding window and
+ *   log: 0 ... 2^32 - 1; concurrency: 0 ... 65,535. 0 refuses everything.
+ * - tokens: token bucket: so many come back every period_us. After division of both by their
+ *   greatest common divisor: 1 <= tokens < 2^32, 1 <= period_us <= 2^50, and capacity * period_us /
+ *   tokens <= 2^50 (35.7 years to fill). 0 only with capacity 0.
+ * - period_us: windows: their length, 1 ... 2^50; log: 1 ... 2^47; concurrency: a lease's time to
+ *   live, 1 ... 2^47.
+ * - queue: token bucket: so many more may wait for their turn: a check is then allowed with a
+ *   delay. queue * period_us / tokens <= 2^50. */
 typedef struct saqiya_rule {
   uint32_t size;      /* set by saqiya_rule_init */
   uint32_t algorithm; /* a saqiya_algorithm; 0: SAQIYA_TOKEN_BUCKET */
@@ -396,7 +398,8 @@ typedef struct saqiya_key {
 } saqiya_key;
 
 /* Checks count keys with one cost each, in order; each is decided on its own. On Redis they travel
- * together. decisions has room for count; tickets too, or is NULL. */
+ * together. decisions has room for count; tickets is NULL or has room for count *
+ * saqiya_limiter_rule_count: those of the first key, then of the second. */
 SAQIYA_API int saqiya_limiter_check_many(saqiya_limiter *limiter, const saqiya_key *keys,
                                          size_t count, int64_t cost, saqiya_decision *decisions,
                                          saqiya_ticket *tickets);
@@ -489,8 +492,8 @@ typedef struct saqiya_request {
   uint64_t key_len;
   int64_t cost;             /* check, peek; settle: the true cost */
   int64_t max_wait_us;      /* check, peek */
-  saqiya_ticket *ticket;    /* refund, settle: read and marked spent by submit, renew: read; one of
-                               each    rule (of each item). Else NULL */
+  saqiya_ticket *ticket;    /* refund, settle: read and marked spent by submit, renew: read; one
+                               of each rule (of each item). Else NULL */
   uint64_t user_data;       /* comes back with the completion */
   const saqiya_item *items; /* check, peek, refund of several at once, instead of limiter, key and
                                cost; copied. NULL: the one above */
