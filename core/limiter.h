@@ -63,7 +63,8 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
 // Names are 1 to 64 printable ASCII characters.
 bool is_valid_name(std::string_view name);
 
-// The answer of an unlimited policy to any request; no store is asked. No ticket of it gives anything.
+// The answer of an unlimited policy to any request; no store is asked. No ticket of it gives
+// anything.
 Decision unlimited_decision(Op op = Op::kCheck);
 
 // The answer when the store failed: unavailable, but never to a cost that no state would allow.

@@ -4,7 +4,7 @@
 
 namespace saqiya {
 
-static_assert(sizeof(TimedList) == 24);
+static_assert(sizeof(TimedList) == 48);
 
 TimedList* TimedList::allocate(Kind kind, std::size_t capacity) try {
   if (capacity >= kNone) return nullptr;
@@ -42,6 +42,8 @@ void TimedList::add(TimedList** list, Kind kind, Micros gone, const Entry& entry
       std::memcpy(fresh->entry(0), current->entry(live.first), words * sizeof(std::uint32_t));
       fresh->end_ = kept;
       fresh->total_ = live.used;
+      fresh->note_first();
+      fresh->note_last();
       fresh->insert(entry);
       delete current;
       *list = fresh;
@@ -55,10 +57,20 @@ void TimedList::add(TimedList** list, Kind kind, Micros gone, const Entry& entry
 
 void TimedList::trim(Micros gone) { drop_before(live_after(gone)); }
 
+void TimedList::note_first() {
+  first_at_ = empty() ? 0 : at(0);
+  first_cost_ = empty() ? 0 : cost(0);
+}
+
 void TimedList::drop_before(const Live& live) {
+  if (live.first == 0) return;
   begin_ += live.first;
   total_ = live.used;
-  if (empty()) begin_ = end_ = 0;
+  if (empty()) {
+    begin_ = end_ = 0;
+    last_at_ = 0;
+  }
+  note_first();
 }
 
 void TimedList::move_down() {
@@ -88,6 +100,8 @@ void TimedList::insert(const Entry& given) {
   shift(i + 1, i, count - i);
   write(i, value);
   total_ += value.cost;
+  if (i == 0) note_first();
+  if (i == count) last_at_ = value.at;
 }
 
 std::uint32_t TimedList::lower_bound(Micros at) const {
@@ -124,6 +138,7 @@ void TimedList::set_cost(std::uint32_t i, std::uint32_t cost) {
   total_ += std::int64_t{cost} - this->cost(i);
   if (cost > 0) {
     entry(i)[2] = cost;
+    if (i == 0) first_cost_ = cost;
     return;
   }
   // Close the gap from the nearer end.
@@ -135,6 +150,8 @@ void TimedList::set_cost(std::uint32_t i, std::uint32_t cost) {
     --end_;
   }
   if (empty()) begin_ = end_ = 0;
+  note_first();
+  note_last();
 }
 
 void TimedList::move(std::uint32_t i, Micros at) {
@@ -150,6 +167,8 @@ void TimedList::move(std::uint32_t i, Micros at) {
     shift(to + 1, to, i - to);
   }
   write(to, moved);
+  note_first();
+  note_last();
 }
 
 }  // namespace saqiya

@@ -26,9 +26,9 @@ class TimedList {
     std::uint64_t id = 0;  // leases
   };
 
-  // How far entries may lie apart: on Redis their instants are kept modulo 2^48. Only leases could lie
-  // further, when the clock went back by years; such a one is taken as one of the earliest instant that
-  // is near enough.
+  // How far entries may lie apart: on Redis their instants are kept modulo 2^48. Only leases could
+  // lie further, when the clock went back by years; such a one is taken as one of the earliest
+  // instant that is near enough.
   static constexpr Micros kMaxSpread = (Micros{1} << 48) - 1;
 
   // Drops what is at or before `gone`, then adds the entry, after others of the same instant. In a
@@ -45,7 +45,7 @@ class TimedList {
   std::int64_t total() const { return total_; }
   std::size_t bytes() const { return bytes_for(words_, capacity_); }
   // The largest instant; 0 when empty.
-  Micros last() const { return empty() ? 0 : at(size() - 1); }
+  Micros last() const { return last_at_; }
 
   // By position, 0 being the oldest.
   Micros at(std::uint32_t i) const {
@@ -67,6 +67,7 @@ class TimedList {
   };
   Live live_after(Micros gone) const {
     Live live{0, total_};
+    if (first_at_ > gone) return live;
     while (live.first < size() && at(live.first) <= gone) live.used -= cost(live.first++);
     return live;
   }
@@ -74,6 +75,7 @@ class TimedList {
   // The instant of the entry with which the sum of the entries from `first` on reaches `need`,
   // which it does.
   Micros reached_at(std::uint32_t first, std::int64_t need) const {
+    if (first == 0 && need <= first_cost_) return first_at_;
     while (first + 1 < size() && (need -= cost(first)) > 0) ++first;
     return at(first);
   }
@@ -116,8 +118,15 @@ class TimedList {
   void write(std::uint32_t i, const Entry& value);
   void insert(const Entry& given);  // there is room after the end
   std::uint32_t lower_bound(Micros at) const;
+  void note_first();
+  void note_last() { last_at_ = empty() ? 0 : at(size() - 1); }
 
   std::int64_t total_ = 0;
+  // Copies of what the ends hold, 0 when empty: most requests then need not look at entries, each
+  // of which may be a wait for memory.
+  Micros first_at_ = 0;
+  Micros last_at_ = 0;
+  std::uint32_t first_cost_ = 0;
   std::uint32_t begin_ = 0;
   std::uint32_t end_ = 0;
   std::uint32_t capacity_;

@@ -30,8 +30,8 @@ struct Numbers {
 
 Numbers numbers(const Limiter& limiter, const Decision& decision);
 
-// "\"default\";q=20;w=4"; of several rules "\"default-1\";q=5;w=1,\"default-2\";q=1000;w=86400". Empty
-// when unlimited. Looks at the limiter's name and rules only.
+// "\"default\";q=20;w=4"; of several rules "\"default-1\";q=5;w=1,\"default-2\";q=1000;w=86400".
+// Empty when unlimited. Looks at the limiter's name and rules only.
 std::string policy_field(const Limiter& limiter);
 // "\"default\";r="
 std::string item_prefix(const Limiter& limiter, std::size_t rule);

@@ -55,8 +55,8 @@ struct Call {
   bool internal = false;     // a refund of ours for a swallowed charge
   bool want_ticket = true;
   std::uint32_t key_size = 0;
-  std::uint64_t key_at = 0;     // its keys, bulk strings end to end, in KeyBytes
-  std::uint32_t key_count = 1;  // of the group's leaders
+  std::uint64_t key_at = 0;          // its keys, bulk strings end to end, in KeyBytes
+  std::uint32_t key_count = 1;       // of the group's leaders
   std::unique_ptr<GroupCall> group;  // null: one token bucket, described by what follows
   HeldLimiter* held = nullptr;
   std::uint64_t user_data = 0;
@@ -96,7 +96,7 @@ void prepare_call(const Request& request, Call* call);
 
 // What a batch must know of the time.
 struct BatchClock {
-  Micros given = -1;   // the reading that testing sends; -1: the server uses its own
+  Micros given = -1;    // the reading that testing sends; -1: the server uses its own
   Micros expected = 0;  // about what the server's clock shows: for calendar windows
 };
 
@@ -126,7 +126,8 @@ class BatchReply {
   // The answer to the next request; *answer must be default. An error of the request is an
   // unavailable decision, and so is a result out of range, from which on the batch is not valid.
   void next(const Call& call, Answer* answer);
-  // The server's clock was not where the calendar windows of the last request were: nothing was done.
+  // The server's clock was not where the calendar windows of the last request were: nothing was
+  // done.
   bool must_go_again() const { return must_go_again_; }
   // Some result said that this server will not do (a replica).
   bool must_leave() const { return must_leave_; }

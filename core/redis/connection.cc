@@ -190,8 +190,8 @@ void Connection::take_handshake_replies() {
       if (step != 'l') return fail(about_us ? Reason::kAuth : error.reason);
       if (error.leave || !about_us) return fail(error.reason);
     } else if (step == 'l') {
-      script_loaded_ = reply.root().kind == ReplyItem::kText &&
-                       reply.text(reply.root()) == lua::kScriptSha1;
+      script_loaded_ =
+          reply.root().kind == ReplyItem::kText && reply.text(reply.root()) == lua::kScriptSha1;
     }
     if (handshake_at_ == handshake_.size()) {
       state_ = State::kReady;

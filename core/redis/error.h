@@ -12,7 +12,8 @@ struct ErrorClass {
   Reason reason = Reason::kProtocol;
   bool no_script = false;   // the script is not loaded; nothing ran
   bool no_evalsha = false;  // EVALSHA itself is forbidden; nothing ran
-  bool out_of_range = false;  // the server's clock is in none of the calendar windows that were sent
+  bool out_of_range =
+      false;  // the server's clock is in none of the calendar windows that were sent
   // This connection will not do: the server is a replica now, or does not know us any more.
   bool leave = false;
 };

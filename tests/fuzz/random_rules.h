@@ -58,9 +58,9 @@ inline RuleSpec random_bucket(Random& random) {
 }
 
 inline RuleSpec random_rule(Random& random) {
-  static constexpr Algorithm kAlgorithms[] = {
-      Algorithm::kTokenBucket, Algorithm::kFixedWindow, Algorithm::kSlidingWindow,
-      Algorithm::kSlidingLog,  Algorithm::kCalendar,    Algorithm::kConcurrency};
+  static constexpr Algorithm kAlgorithms[] = {Algorithm::kTokenBucket,   Algorithm::kFixedWindow,
+                                              Algorithm::kSlidingWindow, Algorithm::kSlidingLog,
+                                              Algorithm::kCalendar,      Algorithm::kConcurrency};
   static constexpr const char* kZones[] = {"", "Africa/Cairo", "America/Santiago", "Asia/Kathmandu",
                                            "Europe/London"};
   RuleSpec spec;

@@ -1,11 +1,12 @@
-// Differential fuzzer: every algorithm, policies of several rules and requests of several limiters, by
-// the C++ steps and by the Lua script. Decisions, those of each rule, tickets and stored values must
-// be equal bit for bit (but for the random numbers of leases).
+// Differential fuzzer: every algorithm, policies of several rules and requests of several limiters,
+// by the C++ steps and by the Lua script. Decisions, those of each rule, tickets and stored values
+// must be equal bit for bit (but for the random numbers of leases).
 //
 //     rules_vs_lua [steps [seed]]
 //
-// Policies prefer the edges of the ranges and change under living keys; the clock stands, creeps, jumps
-// to where a decision turns, and goes back. Each round is one pipeline of requests at one instant.
+// Policies prefer the edges of the ranges and change under living keys; the clock stands, creeps,
+// jumps to where a decision turns, and goes back. Each round is one pipeline of requests at one
+// instant.
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -61,8 +62,8 @@ class Model {
 
  private:
   Cell& cell(const Part& part) {
-    Cell& found = cells_["sq:{" + std::string(part.key) +
-                         "}:" + part.limiter->identities()[part.rule_index]];
+    Cell& found =
+        cells_["sq:{" + std::string(part.key) + "}:" + part.limiter->identities()[part.rule_index]];
     found.algorithm = part.rule().algorithm;
     return found;
   }
@@ -257,7 +258,8 @@ class Fuzzer {
     request.limiter = asked->limiters[0].get();
     if (as_items) {
       for (std::size_t i = 0; i < asked->keys.size(); ++i) {
-        asked->items.push_back({asked->limiters[i].get(), asked->keys[i], random_cost(*asked->limiters[i])});
+        asked->items.push_back(
+            {asked->limiters[i].get(), asked->keys[i], random_cost(*asked->limiters[i])});
       }
       request.items = asked->items;
     } else {

@@ -1,4 +1,5 @@
-// Several rules, several limiters and all algorithms on a real server: what travels, what is written.
+// Several rules, several limiters and all algorithms on a real server: what travels, what is
+// written.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,8 +60,7 @@ TEST_F(GroupTest, OneScriptCallForAllAndNoWriteWhenRefused) {
   const auto user = make_limiter(store, "1/h; fixed-window: 5/day", "user");
   const auto global = make_limiter(store, "100/h", "global");
   Client plain = server_.client();
-  ASSERT_EQ(check_all({{user.get(), "u", 1}, {global.get(), "all", 1}}).outcome,
-            Outcome::kAllowed);
+  ASSERT_EQ(check_all({{user.get(), "u", 1}, {global.get(), "all", 1}}).outcome, Outcome::kAllowed);
   plain({"CONFIG", "RESETSTAT"});
   for (int i = 0; i < 19; ++i) {
     EXPECT_EQ(check_all({{user.get(), "u", 1}, {global.get(), "all", 1}}).outcome,
@@ -107,10 +107,10 @@ TEST_F(GroupTest, EveryKeyHasItsExpiry) {
     const char* text;
     std::int64_t most_ms;
   };
-  for (const Row& row : {Row{"6/min", 10'001}, Row{"fixed-window: 6/min", 60'001},
-                         Row{"sliding-window: 6/min", 120'001}, Row{"sliding-log: 6/min", 60'001},
-                         Row{"calendar: 6/day tz UTC", 86'400'001},
-                         Row{"concurrency: 6 ttl 1min", 60'001}}) {
+  for (const Row& row :
+       {Row{"6/min", 10'001}, Row{"fixed-window: 6/min", 60'001},
+        Row{"sliding-window: 6/min", 120'001}, Row{"sliding-log: 6/min", 60'001},
+        Row{"calendar: 6/day tz UTC", 86'400'001}, Row{"concurrency: 6 ttl 1min", 60'001}}) {
     SCOPED_TRACE(row.text);
     plain({"FLUSHALL"});
     ASSERT_EQ(outcome(check(*make_limiter(store, row.text), "u")), Outcome::kAllowed);
@@ -136,10 +136,17 @@ TEST_F(GroupTest, ExpiryInRealTime) {
 TEST_F(GroupTest, ForeignValuesAreReportedAndKept) {
   const auto store = open(server_.url(), patient());
   Client plain = server_.client();
-  const std::vector<std::string> values = {
-      "abc", "", "-1 2", "1 2 3 4", "99999999999999999999 1", std::string("L\0\0", 3),
-      "L" + std::string(21, '\xff'), "N" + std::string(29, '\xff'), "L" + std::string(13, '\0'),
-      "N" + std::string(13, '\0'), std::string(100, '\xff')};
+  const std::vector<std::string> values = {"abc",
+                                           "",
+                                           "-1 2",
+                                           "1 2 3 4",
+                                           "99999999999999999999 1",
+                                           std::string("L\0\0", 3),
+                                           "L" + std::string(21, '\xff'),
+                                           "N" + std::string(29, '\xff'),
+                                           "L" + std::string(13, '\0'),
+                                           "N" + std::string(13, '\0'),
+                                           std::string(100, '\xff')};
   for (const char* text : kPolicies) {
     const auto limiter = make_limiter(store, text, "n");
     const std::string key = "sq:{u}:" + limiter->identities()[0];
@@ -169,7 +176,8 @@ TEST_F(GroupTest, ACorruptPartRefusesAllAndChargesNone) {
 }
 
 // Calendar windows are chosen by the server's clock. Where this machine's is years away (here: the
-// server of a test, which is given another time) the request is sent once more, with the right ones.
+// server of a test, which is given another time) the request is sent once more, with the right
+// ones.
 TEST_F(GroupTest, CalendarWindowsAreTheServers) {
   const auto store = open(server_.url(), patient());
   const auto limiter = make_limiter(store, "calendar: 2/day tz UTC");
@@ -240,7 +248,8 @@ TEST_F(GroupTest, ConcurrentCallersNeverBreakARule) {
     threads.emplace_back([&, t] {
       const std::string name = t % 2 == 0 ? "even" : "odd";
       for (int i = 0; i < 10; ++i) {
-        const Decision d = check_all({{user.get(), name, 1}, {host.get(), "h", 1}, {all.get(), "a", 1}});
+        const Decision d =
+            check_all({{user.get(), name, 1}, {host.get(), "h", 1}, {all.get(), "a", 1}});
         if (d.outcome == Outcome::kAllowed) ++allowed;
       }
     });
@@ -249,8 +258,8 @@ TEST_F(GroupTest, ConcurrentCallersNeverBreakARule) {
   EXPECT_EQ(allowed, 60);  // the fixed window binds
   EXPECT_EQ(ask(peek(*host, "h")).decision.remaining, 0);
   EXPECT_EQ(ask(peek(*all, "a")).decision.remaining, 40);
-  const std::int64_t left = ask(peek(*user, "even")).decision.remaining +
-                            ask(peek(*user, "odd")).decision.remaining;
+  const std::int64_t left =
+      ask(peek(*user, "even")).decision.remaining + ask(peek(*user, "odd")).decision.remaining;
   EXPECT_EQ(left, 80 - 60);
 }
 

@@ -36,8 +36,9 @@ class StepVectors {
   }
 
   std::size_t play_random(const std::string& file) {
-    static constexpr const char* kOps[] = {"check", "peek",      "refund",   "reset",     "rule",
-                                           "settle", "renew", "check_all", "peek_all", "refund_all"};
+    static constexpr const char* kOps[] = {"check",    "peek",      "refund", "reset",
+                                           "rule",     "settle",    "renew",  "check_all",
+                                           "peek_all", "refund_all"};
     static constexpr const char* kOutcomes[] = {"none", "allowed", "denied", "never"};
     const Json data = read_vectors(file);
     Json first = Json::array();
@@ -48,7 +49,8 @@ class StepVectors {
       Json step = {{"now", row.at(0)}, {"op", op}};
       if (op == "rule") {
         step["limiter"] = row.at(2);
-        step["rule"] = data.at("limiters").at(row.at(2).get<std::size_t>()).at(row.at(3).get<std::size_t>());
+        step["rule"] =
+            data.at("limiters").at(row.at(2).get<std::size_t>()).at(row.at(3).get<std::size_t>());
       } else {
         Json items = Json::array();
         for (const Json& asked : row.at(2)) {
@@ -63,10 +65,14 @@ class StepVectors {
         }
         step["max_wait_us"] = row.at(3);
         if (!row.at(4).is_null()) step["ticket"] = row.at(4);
-        step["expect"] = {{"outcome", kOutcomes[row.at(5).get<int>()]}, {"limit", row.at(6)},
-                          {"remaining", row.at(7)},                     {"retry_after_us", row.at(8)},
-                          {"reset_after_us", row.at(9)},                {"delay_us", row.at(10)}};
-        if (op != "refund" && op != "settle" && op != "renew" && op != "reset" && op != "refund_all") {
+        step["expect"] = {{"outcome", kOutcomes[row.at(5).get<int>()]},
+                          {"limit", row.at(6)},
+                          {"remaining", row.at(7)},
+                          {"retry_after_us", row.at(8)},
+                          {"reset_after_us", row.at(9)},
+                          {"delay_us", row.at(10)}};
+        if (op != "refund" && op != "settle" && op != "renew" && op != "reset" &&
+            op != "refund_all") {
           step["expect"]["rule"] = row.at(11);
           step["expect"]["item"] = row.at(12);
         }
@@ -132,8 +138,8 @@ class StepVectors {
     }
     Request request;
     static const std::map<std::string, Op> ops = {
-        {"check", Op::kCheck},   {"peek", Op::kPeek},        {"refund", Op::kRefund},
-        {"reset", Op::kReset},   {"settle", Op::kSettle},    {"renew", Op::kRenew},
+        {"check", Op::kCheck},     {"peek", Op::kPeek},     {"refund", Op::kRefund},
+        {"reset", Op::kReset},     {"settle", Op::kSettle}, {"renew", Op::kRenew},
         {"check_all", Op::kCheck}, {"peek_all", Op::kPeek}, {"refund_all", Op::kRefund}};
     request.op = ops.at(op);
     request.limiter = items[0].limiter;
@@ -149,9 +155,10 @@ class StepVectors {
     std::vector<Ticket> given;
     if (step.contains("ticket")) {
       Charged& past = tickets_.at(step.at("ticket").get<std::size_t>());
-      const std::size_t first = is_for_all(op) ? 0 : past.offsets.at(step.value("item", std::size_t{0}));
-      // A rule that has become several, or the other way round, has other tickets: those that are not
-      // there are empty.
+      const std::size_t first =
+          is_for_all(op) ? 0 : past.offsets.at(step.value("item", std::size_t{0}));
+      // A rule that has become several, or the other way round, has other tickets: those that are
+      // not there are empty.
       for (std::size_t i = 0; i < rules; ++i) {
         if (first + i >= past.tickets.size()) {
           given.emplace_back();

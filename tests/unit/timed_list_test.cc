@@ -142,11 +142,11 @@ TEST(TimedList, MemoryIsInProportionToWhatCounts) {
   EXPECT_GT(log.list->bytes(), 20'000U * 12U);
   TimedList::add(&log.list, Kind::kLog, 40'000, {50'000, 1, 0});
   EXPECT_EQ(log.list->size(), 1U);
-  EXPECT_LE(log.list->bytes(), 24U + 2U * 12U);
+  EXPECT_LE(log.list->bytes(), 48U + 2U * 12U);
 
   Owned leases;
   TimedList::add(&leases.list, Kind::kLeases, 0, {5, 1, 1});
-  EXPECT_EQ(leases.list->bytes(), 24U + 2U * 20U);
+  EXPECT_EQ(leases.list->bytes(), 48U + 2U * 20U);
 }
 
 }  // namespace
