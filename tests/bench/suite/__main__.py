@@ -8,15 +8,15 @@ import sys
 import time
 from collections.abc import Callable
 
-from suite import article, express, machine, memory, node, python, redis_memory
+from suite import article, express, machine, memory, node, python, redis_memory, redis_rules
 from suite.places import KEPT, RESULTS
 from suite.tables import Table
 
-SECTIONS: dict[str, list[Callable[[int], Table]]] = {
+SECTIONS: dict[str, list[Callable[[int], Table | list[Table]]]] = {
     "memory": [memory.run],
     "python": [python.in_process, python.over_redis],
     "node": [node.in_process, node.over_redis],
-    "redis": [redis_memory.run],
+    "redis": [redis_memory.run, redis_rules.run],
     "express": [express.run],
     "article": [article.run],
 }
@@ -40,12 +40,13 @@ def measure(name: str, rounds: int) -> None:
     tables = []
     for make in SECTIONS[name]:
         before = machine.load_average()
-        table = make(rounds)
-        table.when = time.strftime("%Y-%m-%d %H:%M")
+        made = make(rounds)
         after = machine.load_average()
-        table.load = f"{rounds} rounds, load average {before:.1f} before, {after:.1f} after"
-        tables.append(table.to_json())
-        print("\n" + table.markdown(), flush=True)
+        for table in made if isinstance(made, list) else [made]:
+            table.when = time.strftime("%Y-%m-%d %H:%M")
+            table.load = f"{rounds} rounds, load average {before:.1f} before, {after:.1f} after"
+            tables.append(table.to_json())
+            print("\n" + table.markdown(), flush=True)
     KEPT.mkdir(parents=True, exist_ok=True)
     (KEPT / f"{name}.json").write_text(json.dumps(tables, ensure_ascii=False, indent=1))
 

@@ -9,20 +9,27 @@ from suite.tables import NO_GOAL, Table, at_least, at_most
 from suite.workers import program
 
 
-def run(rounds: int) -> Table:
+def run(rounds: int) -> list[Table]:
     table = Table(
         "In the process, C",
         "CPU time, 10,000 keys of 20 bytes, one thread, unless said otherwise. The parts are what "
         "a check cannot do without: the same keyed hash, a find in a bare flat_hash_map, one "
         "reading of the clock.",
     )
-    _check(table, rounds)
+    algorithms = Table(
+        "Algorithms in the process, C",
+        "CPU time of saqiya_limiter_check beside that of an allowed token bucket, in the same "
+        "run; 10,000 keys, one thread. Full logs hold 100 entries each.",
+    )
+    times = _checks(rounds)
+    _check(table, times)
+    _algorithms(algorithms, times)
     _threads(table)
     _size(table)
-    return table
+    return [table, algorithms]
 
 
-def _check(table: Table, rounds: int) -> None:
+def _checks(rounds: int) -> dict[str, list[float]]:
     text = program(
         "memory_check",
         f"--benchmark_repetitions={2 * rounds + 1}",
@@ -34,7 +41,11 @@ def _check(table: Table, rounds: int) -> None:
     for entry in json.loads(text)["benchmarks"]:
         if entry["run_type"] == "iteration":
             times[entry["run_name"]].append(entry["cpu_time"])
-    parts = times.pop("parts")
+    return times
+
+
+def _check(table: Table, times: dict[str, list[float]]) -> None:
+    parts = times["parts"]
     for name, goal in (
         ("check/allowed", at_most(1.5)),
         ("check/denied", at_most(1.5)),
@@ -44,6 +55,19 @@ def _check(table: Table, rounds: int) -> None:
         call, case = name.split("/")
         what = f"saqiya_limiter_{call}, {case}"
         table.compare(what, times[name], parts, "ns", "the parts", goal)
+
+
+def _algorithms(table: Table, times: dict[str, list[float]]) -> None:
+    for name, what, goal in (
+        ("check/fixed_window", "fixed window, allowed", at_most(3)),
+        ("check/sliding_window", "sliding window, allowed", at_most(3)),
+        ("check/calendar", "calendar, allowed", at_most(3)),
+        ("check_full_logs", "sliding log of 100 entries, full", at_most(3)),
+        ("check_rolling_log", "sliding log of 100 entries, one key, allowed", at_most(3)),
+        ("check/concurrency_denied", "concurrency, denied", at_most(3)),
+        ("check/two_rules", "two rules, allowed", NO_GOAL),
+    ):
+        table.compare(what, times[name], times["check/allowed"], "ns", "token bucket", goal)
 
 
 def _threads(table: Table) -> None:
