@@ -12,7 +12,7 @@ constexpr std::size_t kMaxZoneName = 64;
 
 // A packed window: seconds of its start from 1965, and its length, which is never 0.
 constexpr int kLengthBits = 26;  // two years
-constexpr std::int64_t kEarliest = -5 * 366 * std::int64_t{86'400};
+constexpr std::int64_t kEarliest = std::int64_t{-5} * 366 * 86'400;
 
 bool is_zone_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||

@@ -53,7 +53,7 @@ struct Words {
                : static_cast<std::uint32_t>((list->bytes() + kBlockUnit - 1) / kBlockUnit);
   }
 };
-static_assert(sizeof(TimedList*) == sizeof(std::uint64_t), "a block's address fills r and n");
+static_assert(sizeof(void*) == sizeof(std::uint64_t), "a block's address fills r and n");
 
 inline State to_state(const Rule& rule, const Words& words) {
   State state;

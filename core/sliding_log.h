@@ -27,7 +27,8 @@ inline Seen look(const Rule& rule, const Ask& ask, const TimedList* list, Micros
     if (live.first < list->size()) seen.end = list->last() + plus;
   }
   seen.fits = fits(rule, ask, seen);
-  if (!seen.fits) {
+  // (Nothing is without a list but what fits: an ask is never above the limit.)
+  if (!seen.fits && list != nullptr) {
     seen.passes_at = list->reached_at(live.first, seen.used + ask.cost - rule.limit) + plus;
   }
   return seen;
