@@ -18,7 +18,10 @@ Limiter::Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, 
     http_items_.push_back(http::item_prefix(*this, i));
   }
   http_policy_ = http::policy_field(*this);
-  if (is_bucket_) unit_charge_ = make_charge(bucket(), 1, 0);
+  if (is_bucket_) {
+    bucket_ = policy_.rules.front().bucket;
+    unit_charge_ = make_charge(bucket_, 1, 0);
+  }
 }
 
 bool is_valid_name(std::string_view name) {

@@ -26,7 +26,7 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   // Whether the policy is one token bucket, for which there is a shorter way everywhere.
   bool is_bucket() const { return is_bucket_; }
   // Of a policy that is one token bucket.
-  const TokenBucket& bucket() const { return policy_.rules.front().bucket; }
+  const TokenBucket& bucket() const { return bucket_; }
   const std::string& name() const { return name_; }
   Store& store() const { return *store_; }
   const std::shared_ptr<Store>& shared_store() const { return store_; }
@@ -52,6 +52,7 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   Policy policy_;
   std::string name_;
   bool is_bucket_;
+  TokenBucket bucket_;  // the first rule's, near at hand
   std::vector<std::string> identities_;
   std::vector<Binding> bindings_;
   std::string http_policy_;
