@@ -201,7 +201,7 @@ SCENARIOS = [
     group(
         "group-duplicates-are-added",
         [fixed(10, MIN), log(10, MIN)],
-        "Items of one limiter and key are added up, decided once, told alike; given back one by one.",
+        "Items of one limiter and key are added up, decided once, told alike; given back each.",
         check_all(T, (0, "a", 3), (0, "a", 4), want=bound(0, 0, allowed(3, MIN)), id="x"),
         check_all(T, (0, "a", 2), (0, "b", 2), (0, "a", 2), want=bound(0, 0, denied(3, MIN, MIN))),
         check_all(T, (0, "a", 6), (0, "a", 6), want=bound(0, 0, never(3, MIN))),
