@@ -50,8 +50,9 @@
 --            an error     of this request alone; it has written nothing
 --
 -- Every number here is an integer below 2^53 and is written with %d: tostring() would round it.
--- Every write carries its expiry, so no key is ever without one. A refusal, a peek, and a change
--- that changes nothing write nothing. Only reset replaces a value of any other form.
+-- Every write carries its expiry, or keeps the key's, that of a window that goes on; so no key is
+-- ever without one. A refusal, a peek, and a change that changes nothing write nothing. Only reset
+-- replaces a value of any other form.
 --
 -- Locals: a chunk may have 200, a function 60 from outside. Functions are made anew at every call
 -- of the script (50 to 100 ns each), so those of groups are made only when the first group comes.

@@ -174,6 +174,24 @@ def test_the_values_of_keys_live_as_long_as_they_count(script: Script, kind: str
     assert 0 < script.connection("PTTL", "real") <= 60_001
 
 
+@pytest.mark.parametrize("kind", "fc")
+def test_a_charge_leaves_the_window_its_end(script: Script, kind: str) -> None:
+    day = 24 * HOUR
+    end = NOW - NOW % day + day
+    ask = ["f", 1, 5, day] if kind == "f" else ["c", 1, 5, 1, NOW - 1, end]
+    script(NOW, ["k"], 1, "g", 1, 1, *ask)
+    # Two hours on, while no real time has gone by: the key lives as long as before.
+    assert script(NOW + 2 * HOUR, ["k"], 1, "g", 1, 1, *ask) == [1, end, 1]
+    script(NOW + 2 * HOUR, ["k"], 1, "a", 1, kind, 1, end)
+    assert script.connection("GET", "k") == b"%d 3" % end
+    px = (end - NOW + 1999) // 1000
+    assert px - 60_000 < script.connection("PTTL", "k") <= px
+    # One that begins anew gets a time of its own.
+    if kind == "f":
+        script(end, ["k"], 1, "g", 1, 1, *ask)
+        assert script.connection("PTTL", "k") > px
+
+
 def test_a_window_before_counts_until_the_end_of_the_one_under_way(script: Script) -> None:
     day = 24 * HOUR
     end = NOW - NOW % day + day
@@ -196,8 +214,9 @@ def test_the_server_s_clock(script: Script) -> None:
     assert 0 <= int(seconds) * 1_000_000 + int(micros) - now < 600_000_000
     end = now - now % HOUR + HOUR
     assert reply[1:] == [1, -99_000, 0, end, 0, end, 0, 0, 0, 0, 0, 0, 0, 0] * 2
-    # Each key is read once, and written once.
-    assert [calls_of(connection, c) for c in ("get", "set", "del")] == [10, 10, 0]
+    # All keys are read at once, and each is written once.
+    commands = ("mget", "exists", "get", "set", "del")
+    assert [calls_of(connection, command) for command in commands] == [1, 1, 0, 10, 0]
     assert calls_of(connection, "time") == 2  # the script's and the test's
 
 
@@ -347,6 +366,32 @@ def test_survives_any_binary_value(script: Script) -> None:
             answers += 1
     assert errors > 1000
     assert answers > 1000
+
+
+# Keys that are read together.
+
+
+def test_a_key_of_another_type_among_many(script: Script) -> None:
+    script.connection("LPUSH", "list", "x")
+    script(NOW, ["old"], 1, "g", 1, 1, *ASKS["f"])
+    end = NOW - NOW % HOUR + HOUR
+    keys = ["new", "old", "list", "other", "old", "new"]
+    reply = script(NOW, keys, 3, "g", 2, 1, *ASKS["f"], *ASKS["f"])
+    assert reply[:5] == [1, end, 0, end, 1]
+    assert isinstance(reply[5], ServerError)
+    assert reply[5].args[0].startswith("WRONGTYPE ")
+    # It sees what those before it have written.
+    assert reply[6:] == [1, end, 2, end, 1]
+    assert sorted(script.connection("KEYS", "*")) == [b"list", b"new", b"old"]
+
+
+def test_a_user_who_may_not_read_keys_together(script: Script, limited: Connection) -> None:
+    end = NOW - NOW % HOUR + HOUR
+    keys = [f"w{i}" for i in range(6)]
+    args = [2, "g", 3, 1, *ASKS["f"], *ASKS["l"], *ASKS["b"]]
+    expected = [1, end, 0, 0, 0, 0, -99_000, 0]
+    reply = limited("EVALSHA", script.digest, 6, *keys, NOW, *args)
+    assert reply == [NOW, *expected, *expected]
 
 
 # Writes that fail.

@@ -1,4 +1,4 @@
--- Token buckets among several entries: token_bucket.lua has the state's form.
+-- Adjusting token buckets: token_bucket.lua has the state's form. Asking is in ask.lua.
 
 -- The stored instant, q and r in units of 1/n, when it is later than now; else now.
 local function read(entry, v, n)
@@ -17,22 +17,6 @@ local function store(entry, q, r, n)
     entry.next, entry.ahead = format('%d %d %d', q, r, n), q - now + 1
   else
     entry.next, entry.ahead = format('%d', q), q - now
-  end
-end
-
-if op == 'g' then
-  return 5, function(entry, v)
-    local n, inc, inc_r = entry[1], entry[2], entry[3]
-    local q, r = read(entry, v, n)
-    if not q then return nil, r end
-    q, r = q + inc, r + inc_r
-    if r >= n then q, r = q + 1, r - n end
-    local over, over_r = q - (now + entry[4]), r - entry[5]
-    if over_r < 0 then over, over_r = over - 1, over_r + n end
-    local reads_only = inc == 0 and inc_r == 0
-    entry.fits = reads_only or over < 0 or (over == 0 and over_r == 0)
-    if charging and entry.fits and not reads_only then store(entry, q, r, n) end
-    return over, over_r
   end
 end
 
