@@ -1,5 +1,6 @@
 // What policies of several rules cost over Redis beside one token bucket: 1,000 users, 64 checks in
-// flight through a queue, each asked again as soon as it is answered; one thread, one server of its own.
+// flight through a queue, each asked again as soon as it is answered; one thread, one server of its
+// own.
 //
 //     redis_rules [rounds [checks]]
 //

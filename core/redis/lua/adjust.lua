@@ -1,6 +1,6 @@
 -- 'a': requests that adjust charges. One entry after another is read and written, for they may be
--- of one key. When something fails, the writes before it are undone, the newest first: the old values
--- are put back.
+-- of one key. When something fails, the writes before it are undone, the newest first: the old
+-- values are put back.
 --
 -- Defines run_changes(a, first, count), which does as run_asks in ask.lua.
 

@@ -1,6 +1,6 @@
 -- 'g': requests of several entries, of which all fit or none is charged. Every entry's state is
--- read and looked at; then, if all went well, what is to change is written. When a write fails, those
--- before it are undone, the newest first: the old values are put back.
+-- read and looked at; then, if all went well, what is to change is written. When a write fails,
+-- those before it are undone, the newest first: the old values are put back.
 --
 -- Defines run_asks(a, first, count): runs a group whose arguments (those behind 'g') begin at
 -- argv[a] and whose keys begin at keys[first]. Returns where the next group's arguments begin and

@@ -67,7 +67,8 @@ end
 local latest = {}
 
 -- Stores a value that counts for `ahead` from now on, or, when ahead is false, for as long as the
--- one that the key holds. value false: deletes the key. Returns the server's error, if there was one.
+-- one that the key holds. value false: deletes the key. Returns the server's error, if there was
+-- one.
 local function put(key, value, ahead)
   local done
   if not value then
