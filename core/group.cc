@@ -51,6 +51,17 @@ bool same_rule(const Rule& a, const Rule& b) {
          a.bucket.queue == b.bucket.queue;
 }
 
+// Of equal items of one token bucket the first one's part is the last to come back, and so on:
+// given back in order, they give what one ticket of all would.
+void take_back(const Part& part, Ticket* ticket) {
+  if (!part.rule().is_bucket()) return;
+  const TokenBucket& bucket = part.rule().bucket;
+  const Fraction instant =
+      Units<false>{bucket.tokens}.sub({ticket->q, ticket->r}, bucket.cost_in_time(part.before));
+  ticket->q = instant.q;
+  ticket->r = instant.r;
+}
+
 // The same state in the store: the name of a rule and the subject are what a key is made of.
 bool same_state(const Part& a, const Part& b) {
   return a.key == b.key &&
@@ -179,6 +190,7 @@ void Group::add(const Item& item, std::uint32_t index, const Request& request) {
       for (std::uint32_t i = 0; i < self; ++i) {
         if (!is_leader(i) || !same_state(parts_[i], part)) continue;
         part.leader = i;
+        part.before = parts_[i].total;
         parts_[i].total += item.cost;
         break;
       }
@@ -210,6 +222,7 @@ void Group::finish(bool charged, std::uint64_t epoch, Answer* answer) const {
       decide(part.rule(), leader.total, leader.ask, leader.seen, leader.now, charged, &d);
       if (charged && part.cost > 0) {
         ticket = make_ticket(part.rule(), part.cost, leader.ask, leader.seen, leader.now, epoch);
+        if (part.before > 0) take_back(part, &ticket);
       }
     } else {
       const Part& last = parts_[part.last];

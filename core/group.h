@@ -22,21 +22,22 @@ struct Part {
   std::uint32_t place = 0;  // in `each` and `tickets_out`
   std::string_view key;
   std::int64_t cost = 0;  // what this part asks for
-  // The part that asks the store: this one, or an earlier one with the same state, whose `total` then
-  // holds this one's cost too.
+  // The part that asks the store: this one, or an earlier one with the same state, whose `total`
+  // then holds this one's cost too.
   std::uint32_t leader = 0;
-  // Of changes, which are made one after another: the last part with the same state, which sees what
-  // is left in the end.
+  std::int64_t before = 0;  // what the leader asked for before this part came
+  // Of changes, which are made one after another: the last part with the same state, which sees
+  // what is left in the end.
   std::uint32_t last = 0;
 
   // Of leaders:
   std::int64_t total = 0;
-  Ask ask;        // check, peek
-  Change change;  // refund, settle, renew
+  Ask ask;                // check, peek
+  Change change;          // refund, settle, renew
   bool possible = false;  // there is something to change
   // Filled by the store:
-  Seen seen;            // check, peek: before the charge. Else: afterwards
-  Micros now = 0;       // in the rule's clock
+  Seen seen;             // check, peek: before the charge. Else: afterwards
+  Micros now = 0;        // in the rule's clock
   bool changed = false;  // refund, settle, renew
 
   const Rule& rule() const { return limiter->rules()[rule_index]; }
@@ -44,8 +45,8 @@ struct Part {
 
 class Group {
  public:
-  // Keys and limiters are borrowed. Unlimited limiters have no part in it. lease: a random number, from
-  // which those of leases are counted. May throw std::bad_alloc.
+  // Keys and limiters are borrowed. Unlimited limiters have no part in it. lease: a random number,
+  // from which those of leases are counted. May throw std::bad_alloc.
   Group(const Request& request, std::uint64_t lease);
 
   Op op() const { return op_; }

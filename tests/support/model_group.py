@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Callable
 
-from .model import ALLOWED, DENIED, NEVER
+from .model import ALLOWED, DENIED, NEVER, Instant
+from .model_bucket import Bucket
 from .model_rules import MAX_COUNT, Algorithm, Charge, State
 
 StorageKey = tuple[str, str, str]  # limiter's name, key, which rule
@@ -166,6 +167,7 @@ class Store:
     def _charge(self, parts: list[_Part], now: int, ticket: Ticket) -> None:
         """Parts of one state are one charge, of which each has the ticket of its own cost."""
         made: dict[StorageKey, Charge] = {}
+        spent: dict[StorageKey, int] = {}
         for part in parts:
             cost = sum(p.cost for p in parts if p.storage_key == part.storage_key)
             if cost > 0 and part.storage_key not in made:
@@ -176,6 +178,13 @@ class Store:
                 made[part.storage_key] = charge
             if part.cost > 0:
                 charge = made[part.storage_key]
+                before = spent.get(part.storage_key, 0)
+                spent[part.storage_key] = before + part.cost
+                if isinstance(part.algorithm, Bucket) and before > 0:
+                    # The first item's part is the last to come back, and so on.
+                    rule = part.algorithm.rule
+                    mark = Instant(charge.mark.at - rule.time_of(before), rule.tokens)
+                    charge = replace(charge, mark=mark)
                 ticket.charges[part.item][part.rule] = replace(charge, cost=part.cost)
 
     def _after(self, part: _Part, answer: Answer, now: int) -> Answer:
