@@ -18,12 +18,18 @@ std::int64_t ceil_seconds(Micros time) {
 // What a rule is called. A name is printable ASCII; quotes and backslashes are escaped (RFC 9651,
 // 3.3.3).
 std::string quoted_name(const Limiter& limiter, std::size_t rule) {
-  std::string out = "\"";
-  for (const char c : limiter.name().empty() ? std::string("default") : limiter.name()) {
+  std::string_view name = limiter.name();
+  if (name.empty()) name = "default";
+  std::string out;
+  out.push_back('"');
+  for (const char c : name) {
     if (c == '"' || c == '\\') out.push_back('\\');
     out.push_back(c);
   }
-  if (limiter.rules().size() > 1) out += "-" + std::to_string(rule + 1);
+  if (limiter.rules().size() > 1) {
+    out.push_back('-');
+    out.append(std::to_string(rule + 1));
+  }
   out.push_back('"');
   return out;
 }

@@ -139,7 +139,8 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
     group = &call;
     ++in_group;
   }
-  if (group != nullptr) argument_count += append_group(*group, in_group, clock.expected, &arguments);
+  if (group != nullptr)
+    argument_count += append_group(*group, in_group, clock.expected, &arguments);
 
   append_array_head(3 + key_count + argument_count, out);
   if (as_eval) {

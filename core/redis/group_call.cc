@@ -199,15 +199,13 @@ bool BatchReply::take_seen(const Part& part, Seen* seen) {
       return take_number(&seen->end) && take_number(&seen->used) && seen->end >= 0 &&
              seen->used >= 0;
     case Algorithm::kSlidingWindow:
-      return take_number(&seen->end) && take_number(&seen->previous) &&
-             take_number(&seen->used) && seen->end >= 0 && seen->previous >= 0 &&
-             seen->previous <= kMaxSlidingLimit && seen->used >= 0 &&
-             seen->used <= kMaxSlidingLimit;
+      return take_number(&seen->end) && take_number(&seen->previous) && take_number(&seen->used) &&
+             seen->end >= 0 && seen->previous >= 0 && seen->previous <= kMaxSlidingLimit &&
+             seen->used >= 0 && seen->used <= kMaxSlidingLimit;
     case Algorithm::kSlidingLog:
     case Algorithm::kConcurrency:
-      return take_number(&seen->used) && take_number(&seen->end) &&
-             take_number(&seen->passes_at) && seen->used >= 0 && seen->end >= 0 &&
-             seen->passes_at >= 0;
+      return take_number(&seen->used) && take_number(&seen->end) && take_number(&seen->passes_at) &&
+             seen->used >= 0 && seen->end >= 0 && seen->passes_at >= 0;
   }
   return false;
 }

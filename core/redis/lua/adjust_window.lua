@@ -18,7 +18,7 @@ return 2, function(entry, v)
   if changed == 0 then
     entry.next = false
   elseif changed ~= used then
-    entry.next, entry.ahead = format('%d %d', finish, changed), false
+    entry.next, entry.ahead = format('%d %d', finish, changed), finish - now
   end
   return 1, finish, changed
 end

@@ -90,8 +90,8 @@ run_asks = function(a, first, count)
   end
 
   -- Of the request at hand, as long as all fits: the entries' states if they are charged, q and r
-  -- of a bucket, end and count of a window, which is the one that was stored or begins now.
-  local states, state_rests, is_stored = {}, {}, {}
+  -- of a bucket, end and count of a window.
+  local states, state_rests = {}, {}
   -- The values that the charge has replaced.
   local olds = {}
 
@@ -166,7 +166,6 @@ run_asks = function(a, first, count)
           failed = {err = 'SAQIYARANGE none of the calendar windows holds the present'}
           break
         end
-        local goes_on = false
         if v then
           local stored_end, stored_used = match(v, '^(%d+) (%d+)$')
           if stored_end then
@@ -176,14 +175,14 @@ run_asks = function(a, first, count)
             failed = {err = foreign_window}
             break
           end
-          if stored_end > now then finish, used, goes_on = stored_end, stored_used, true end
+          if stored_end > now then finish, used = stored_end, stored_used end
         end
         reply[size + 1], reply[size + 2] = finish, used
         size = size + 2
         if used > rooms[j] then
           reply[ok_at], charging = 0, false
         elseif charging then
-          states[j], state_rests[j], is_stored[j] = finish, used + costs[j], goes_on
+          states[j], state_rests[j] = finish, used + costs[j]
         end
       elseif kind == 'B' then
         local unit = units[j]
@@ -226,8 +225,7 @@ run_asks = function(a, first, count)
           if kind == 'b' or (kind == 'B' and y == 0) then
             failed = put(key, format('%d', x), x - now)
           elseif kind == 'f' or kind == 'c' then
-            -- The key of a window that was stored lives as long as it has to.
-            failed = put(key, format('%d %d', x, y), not is_stored[j] and x - now)
+            failed = put(key, format('%d %d', x, y), x - now)
           elseif kind == 'B' then
             failed = put(key, format('%d %d %d', x, y, units[j]), x - now + 1)
           else

@@ -66,20 +66,17 @@ end
 -- The values that were put, by key; false for a key that was deleted.
 local latest = {}
 
--- Stores a value that counts for `ahead` from now on, or, when ahead is false, for as long as the
--- one that the key holds. value false: deletes the key. Returns the server's error, if there was
--- one.
+-- Stores a value that counts for `ahead` from now on. value false: deletes the key. Returns the
+-- server's error, if there was one.
 local function put(key, value, ahead)
   local done
   if not value then
     done = call('DEL', key)
     if type(done) == 'number' then done = {} end
-  elseif ahead then
+  else
     local px = (ahead + 1999) / 1000
     if px < least then px = least end
     done = call('SET', key, value, 'PX', format('%d', px))
-  else
-    done = call('SET', key, value, 'KEEPTTL')
   end
   if done.err then return done end
   latest[key] = value

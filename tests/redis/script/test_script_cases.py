@@ -174,22 +174,24 @@ def test_the_values_of_keys_live_as_long_as_they_count(script: Script, kind: str
     assert 0 < script.connection("PTTL", "real") <= 60_001
 
 
-@pytest.mark.parametrize("kind", "fc")
-def test_a_charge_leaves_the_window_its_end(script: Script, kind: str) -> None:
-    day = 24 * HOUR
-    end = NOW - NOW % day + day
-    ask = ["f", 1, 5, day] if kind == "f" else ["c", 1, 5, 1, NOW - 1, end]
-    script(NOW, ["k"], 1, "g", 1, 1, *ask)
-    # Two hours on, while no real time has gone by: the key lives as long as before.
-    assert script(NOW + 2 * HOUR, ["k"], 1, "g", 1, 1, *ask) == [1, end, 1]
-    script(NOW + 2 * HOUR, ["k"], 1, "a", 1, kind, 1, end)
-    assert script.connection("GET", "k") == b"%d 3" % end
-    px = (end - NOW + 1999) // 1000
-    assert px - 60_000 < script.connection("PTTL", "k") <= px
-    # One that begins anew gets a time of its own.
-    if kind == "f":
-        script(end, ["k"], 1, "g", 1, 1, *ask)
-        assert script.connection("PTTL", "k") > px
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["b", 1, 60_000_000, 0, 600_000_000, 0],
+        ["f", 1, 5, 3_600_000_000],
+        ["c", 1, 5, 1, 0, 2**52],
+        ["w", 1, 5, 3_600_000_000],
+        ["l", 1, 5, 3_600_000_000],
+        ["n", 1, 5, 3_600_000_000, ID],
+    ],
+)
+def test_an_expiry_that_was_taken_away_comes_back_with_the_next_charge(
+    script: Script, entry: list[object]
+) -> None:  # C4
+    script(None, ["k"], 1, "g", 1, 1, *entry)
+    assert script.connection("PERSIST", "k") == 1
+    script(None, ["k"], 1, "g", 1, 1, *entry)
+    assert script.connection("PTTL", "k") > 0
 
 
 def test_a_window_before_counts_until_the_end_of_the_one_under_way(script: Script) -> None:
