@@ -7,7 +7,7 @@ from asyncio import get_running_loop, shield
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from saqiya._limiter import Limiter
+from saqiya._limiter import Limiter, need_leases
 from saqiya._policy import Policy
 from saqiya._port import Port, port_of
 from saqiya._saqiya import OP_CHECK, OP_PEEK, OP_RESET, Decision
@@ -67,7 +67,8 @@ class AsyncLimiter:
         """As check(), waiting up to `timeout` seconds (None: as long as it takes; 0: one try).
 
         By reservation or by trying again: see Limiter.acquire. What would come later than that, or
-        never, is answered at once and nothing is charged. Cancelling it gives back what was taken.
+        never, is answered at once and nothing is charged. Cancelling it gives back what was
+        reserved, unless others have queued behind it: then its turn is lost.
         """
 
         async def ask(max_wait_us: int) -> Decision:
@@ -89,6 +90,7 @@ class AsyncLimiter:
         Raises nothing when it is refused: look at the decision, which is false then. The slot is
         released at the end of the block, however it ends. See Limiter.hold.
         """
+        need_leases(self._core)
         decision = await self.acquire(key, cost, timeout=timeout)
         try:
             yield decision

@@ -11,6 +11,7 @@ from flask import current_app
 from saqiya._limiter import Limiter
 from saqiya._policy import Policy
 from saqiya._store import Store
+from saqiya._units import error
 
 KeyFunction = Callable[[], Union[str, bytes, None]]
 PolicyFunction = Callable[[], Union[Policy, Limiter, None]]
@@ -65,9 +66,9 @@ class RouteLimit:
                 for number, (policy, key) in enumerate(pairs, 1)
             )
         for part in self.parts:  # fails here, not at the first request
-            fixed = not callable(part.policy) and not isinstance(part.policy, Limiter)
-            policy = cast(Policy, part.policy) if fixed else "unlimited"
-            Limiter(policy, name=part.name).peek("", cost)
+            if part.key is not None:
+                need_callable(part.key, "key")
+            _try_out(part, cost)
 
     @property
     def is_plain(self) -> bool:
@@ -134,6 +135,25 @@ class Bound:
         else:
             name = None if limit.is_plain else current_app.name
         return Limiter(policy, store=self.store, name=part.name_within(name))
+
+
+def need_callable(value: object, what: str) -> None:
+    if not callable(value):
+        raise TypeError(f"{what} must be a function, not {type(value).__name__}")
+
+
+def _try_out(part: Part, cost: int) -> None:
+    """In this process, for the mistakes that can be seen before the first request."""
+    policy: Policy = "unlimited"
+    if isinstance(part.policy, Limiter):
+        policy = part.policy.policy
+    elif not callable(part.policy):
+        policy = part.policy
+    limiter = Limiter(policy, name=part.name)
+    asked = limiter.peek("", cost)
+    if asked.outcome == "never" and limiter.peek("", 0).outcome != "never":
+        message = f"cost {cost} is more than {limiter.policy!r} ever allows at once"
+        raise error("invalid", message)
 
 
 def _pairs(limit: Limit) -> list[tuple[OnePolicy, KeyFunction]] | None:

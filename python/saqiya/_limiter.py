@@ -29,7 +29,7 @@ class Limiter(_saqiya.Limiter):
     Safe from any thread, and after fork(). Raises SaqiyaError for a bad policy, URL or name.
     """
 
-    __slots__ = ("__weakref__", "store")
+    __slots__ = ("__weakref__", "_has_leases", "store")
 
     store: Store
 
@@ -43,6 +43,7 @@ class Limiter(_saqiya.Limiter):
     ) -> None:
         self.store = open_store(store)
         super().__init__(self.store._native, native_policy(policy), name, deadline_micros(deadline))
+        self._has_leases = "concurrency:" in self.policy
 
     def acquire(self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None) -> Decision:
         """As check(), waiting up to `timeout` until the request is allowed; sleeps meanwhile.
@@ -56,8 +57,9 @@ class Limiter(_saqiya.Limiter):
         would pass, and tries again; under concurrency, where a slot may be released early, it looks
         again at least every 100 ms.
 
-        An exception during the wait (a signal handler's) gives back what was taken. The GIL is not
-        held meanwhile. Real seconds are slept, whatever the store's clock.
+        When an exception (a signal handler's) ends the wait early, what was reserved is given back,
+        unless others have queued behind it: then its turn is lost, and the spacing stays exact. The
+        GIL is not held meanwhile. Real seconds are slept, whatever the store's clock.
         """
         return acquire(
             lambda max_wait_us: self.reserve(key, cost, max_wait_us),
@@ -74,9 +76,11 @@ class Limiter(_saqiya.Limiter):
 
         Raises nothing when it is refused: look at the decision, which is false then. timeout: as in
         acquire(). The slot is released at the end of the block, however it ends; what other rules
-        of the policy have counted stays counted. A block that may run for longer than the rule's
-        ttl calls renew(key, decision) in time.
+        of the policy have counted stays counted, or becomes what settle() says. A block that may
+        run for longer than the rule's ttl calls renew(key, decision) in time. Raises TypeError when
+        the policy has no concurrency rule.
         """
+        need_leases(self)
         decision = self.acquire(key, cost, timeout=timeout)
         try:
             yield decision
@@ -87,6 +91,12 @@ class Limiter(_saqiya.Limiter):
     def __repr__(self) -> str:
         name = "" if self.name is None else f", name={self.name!r}"
         return f"Limiter({self.policy!r}{name})"
+
+
+def need_leases(limiter: Limiter) -> None:
+    if not limiter._has_leases:
+        policy = limiter.policy
+        raise TypeError(f"hold() needs a policy with a concurrency rule, not {policy!r}")
 
 
 Item = Union[tuple[Limiter, Union[str, bytes]], tuple[Limiter, Union[str, bytes], int]]

@@ -21,13 +21,18 @@ decision is `flask.g.rate_limit`.
 A limit is a policy ("5/s burst 20", or "5/s; 1000/day", or what else saqiya.Limiter takes), or
 
 - a function of the request that returns one, for plans: `lambda: g.user.limit`. It may return a
-  Limiter, too, or None: no limit. Keep the counts of a user who changes the plan by returning
-  policies of one algorithm;
+  Limiter, too, or None: no limit. Make such Limiters once, outside the function: one without a
+  store has a store of its own, so that a new one at each request has counted nothing. Keep the
+  counts of a user who changes the plan by returning policies of one algorithm;
 - a list of (policy, key) pairs, decided together: all are charged, or none is.
       @limiter.limit([("20/min", peer_address), ("1000/min", lambda: "all")])
 
 Configuration of an app, read by init_app: SAQIYA_STORE (a URL or Store) and SAQIYA_LIMIT (the
 app-wide limit). Without a store each app keeps its state in its own process.
+
+A policy with a queue delays: the request's thread sleeps until its turn before the view runs. Under
+a concurrency rule a request holds its slot until it is over: a view that raises is, a streamed
+response when it is closed. Choose a ttl above the longest request; after it the slot is free again.
 
 When several limits apply (of the app, and of decorators) they are asked in order, the app-wide one
 first; one that has allowed a request keeps its charge when a later one refuses.
@@ -36,14 +41,22 @@ first; one that has allowed a request keeps its charge when a later one refuses.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar, Union, cast
 
 from flask import Flask, Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 
-from saqiya._flask_limits import POLICIES, Bound, KeyFunction, Limit, RouteLimit
-from saqiya._limiter import Limiter, check_all
+from saqiya._flask_limits import (
+    POLICIES,
+    Bound,
+    KeyFunction,
+    Limit,
+    RouteLimit,
+    need_callable,
+)
+from saqiya._limiter import Limiter, check_all, refund_all
 from saqiya._saqiya import Decision
 from saqiya._store import Store, open_store
 
@@ -77,7 +90,8 @@ class RateLimit:
     skip_preflight: leave CORS preflight requests alone.
     on_refused: makes the answer to a refused request; None from it: the default one.
 
-    Raises SaqiyaError for a bad limit, here and from limit().
+    Raises SaqiyaError for a bad limit, here and from limit(); also for a cost that the limit can
+    never allow. Raises TypeError for other types.
     """
 
     def __init__(
@@ -94,6 +108,11 @@ class RateLimit:
     ) -> None:
         if fields not in _FIELDS:
             raise ValueError(f"fields must be one of {', '.join(_FIELDS)}, not {fields!r}")
+        if app is not None:
+            _need_app(app)
+        need_callable(key, "key")
+        if on_refused is not None:
+            need_callable(on_refused, "on_refused")
         if limit is not None:
             RouteLimit(limit, None, name, 1)  # fails here, not in init_app
         self._limit = limit
@@ -108,11 +127,13 @@ class RateLimit:
 
     def init_app(self, app: Flask, *, store: Store | str | None = None) -> None:
         """Limits the app. Call it before other extensions whose work a refusal should save."""
+        _need_app(app)
         bound_by: dict[RateLimit, Bound] = app.extensions.setdefault(_EXTENSION, {})
         if self in bound_by:
             raise RuntimeError("this RateLimit has been initialised with this app already")
         if not bound_by:
-            app.after_request(_add_fields)
+            app.after_request(_after_request)
+            app.teardown_request(_teardown_request)
         chosen = open_store(store or app.config.get("SAQIYA_STORE") or self._store)
         limit = app.config.get("SAQIYA_LIMIT", self._limit)
         app_wide = None if limit is None else RouteLimit(limit, None, self._name, 1)
@@ -133,6 +154,8 @@ class RateLimit:
         Routes do not share their counts, however alike; a name that is given is shared by all
         limits that have it. The policies of a list of pairs are called name-1, name-2, ...
         """
+        if key is not None:
+            need_callable(key, "key")
         RouteLimit(limit, key, name, cost)  # fails here, not at the first request
 
         def decorate(view: View) -> View:
@@ -189,7 +212,19 @@ class RateLimit:
             answers.append((limiter, told, self._fields))
         earlier: Decision | None = g.get("rate_limit")
         g.rate_limit = decision if earlier is None else min(earlier, decision, key=_tightness)
-        return None if decision else self._refuse(items[decision.item][0], decision)
+        if not decision:
+            return self._refuse(items[decision.item][0], decision)
+        leases = _leases()
+        for (limiter, key, _), told in zip(items, decision.items):
+            if limiter._has_leases:
+                leases.append((limiter, key, told))
+        if decision.delay_us > 0:
+            try:
+                time.sleep(decision.delay)
+            except BaseException:
+                refund_all(items, decision)
+                raise
+        return None
 
     def _refuse(self, limiter: Limiter, decision: Decision) -> ResponseReturnValue:
         answer = None if self._on_refused is None else self._on_refused(decision)
@@ -223,6 +258,26 @@ class RateLimit:
 
 _FIELDS = {"all": 0, "legacy": 1, "draft": 2}
 _Answer = tuple[Limiter, Decision, int]
+_Lease = tuple[Limiter, Union[str, bytes], Decision]
+_LEASES = "saqiya.leases"  # in the WSGI environment, which is of one request: `g` may be of several
+_STREAMED = "saqiya.streamed"
+
+
+def _need_app(app: object) -> None:
+    if not isinstance(app, Flask):
+        wanted = "RateLimit(app, limit), or RateLimit(limit=...)"
+        raise TypeError(f"app must be a Flask, not {type(app).__name__}: write {wanted}")
+
+
+def _leases() -> list[_Lease]:
+    """What the current request holds."""
+    return cast("list[_Lease]", request.environ.setdefault(_LEASES, []))
+
+
+def _release(leases: list[_Lease]) -> None:
+    while leases:
+        limiter, key, decision = leases.pop()
+        limiter.release(key, decision)
 
 
 def _is_static(endpoint: str) -> bool:
@@ -238,6 +293,20 @@ def _tightness(decision: Decision) -> tuple[bool, float]:
     """Sorts a refusal first, then by the share that remains."""
     share = decision.remaining / decision.limit if decision.limit > 0 else 0.0
     return decision.allowed, share
+
+
+def _after_request(response: Response) -> Response:
+    # Of several responses to one request (a later function has failed) the last one counts.
+    request.environ[_STREAMED] = response.is_streamed
+    if response.is_streamed and _leases():
+        response.call_on_close(functools.partial(_release, _leases()))
+    return _add_fields(response)
+
+
+def _teardown_request(_error: BaseException | None) -> None:
+    """A streamed response is still to be sent: it holds its slots until it is closed."""
+    if not request.environ.get(_STREAMED, False):
+        _release(_leases())
 
 
 def _add_fields(response: Response) -> Response:

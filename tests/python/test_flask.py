@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from flask.testing import FlaskClient
 from flask.views import MethodView
 from werkzeug.exceptions import BadRequest
 
-from saqiya import Decision, SaqiyaError, Store, TokenBucket
+from saqiya import Decision, Limiter, SaqiyaError, Store, TokenBucket
 from saqiya.flask import RateLimit, peer_address
 from support.redis_server import RedisServer
 
@@ -442,6 +443,36 @@ def test_mistakes_fail_at_registration() -> None:
     app.testing = True
     with pytest.raises(RuntimeError, match="init_app"):
         app.test_client().get("/")
+
+
+def test_mistakes_of_type_fail_at_registration() -> None:
+    limiter = RateLimit()
+    wrong: list[tuple[str, Callable[[], Any]]] = [
+        ("app must be a Flask", lambda: RateLimit("5/s")),  # type: ignore[arg-type]
+        ("app must be a Flask", lambda: limiter.init_app("5/s")),  # type: ignore[arg-type]
+        ("key must be", lambda: RateLimit(limit="5/s", key="user")),  # type: ignore[arg-type]
+        ("key must be", lambda: limiter.limit("5/s", key="user")),  # type: ignore[arg-type]
+        ("key must be", lambda: limiter.limit([("5/s", "user")])),  # type: ignore[list-item]
+        ("on_refused must be", lambda: RateLimit(on_refused=429)),  # type: ignore[arg-type]
+    ]
+    for text, make in wrong:
+        with pytest.raises(TypeError, match=text):
+            make()
+
+
+def test_a_cost_that_can_never_be_allowed_fails_at_registration() -> None:
+    limiter = RateLimit()
+    for limit in (
+        "5/s",
+        "9/h; 5/s",
+        Limiter("5/s"),
+        [("9/s", peer_address), ("5/s", peer_address)],
+    ):
+        with pytest.raises(SaqiyaError, match="cost 6 is more than '"):
+            limiter.limit(limit, cost=6)
+        limiter.limit(limit, cost=5)
+    limiter.limit("0/s", cost=6)  # refuses everything, and is meant to
+    limiter.limit("unlimited", cost=6)
 
 
 def test_the_example(redis: RedisServer) -> None:

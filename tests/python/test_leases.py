@@ -82,9 +82,43 @@ def test_releasing_leaves_what_other_rules_count(make_store: StoreMaker) -> None
     assert not limiter.refund("k", decision)
     plain = Limiter("10/h", store=store)
     assert plain.release("k", plain.check("k")).outcome == "denied"
-    with plain.hold("k"):
+
+
+def test_holding_needs_a_concurrency_rule(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    limiter = Limiter("10/h", store=store)
+    with pytest.raises(TypeError, match="concurrency rule"), limiter.hold("k"):
         pass
-    assert plain.peek("k").remaining == 8
+
+    async def main() -> None:
+        later = AsyncLimiter("10/h", store=store)
+        with pytest.raises(TypeError, match="concurrency rule"):
+            async with later.hold("k"):
+                pass
+
+    asyncio.run(main())
+    assert limiter.peek("k").remaining == 10
+
+
+def test_settling_leaves_what_is_held(make_store: StoreMaker) -> None:
+    store, _ = make_store()
+    limiter = Limiter("10/min; concurrency: 1 ttl 30s", store=store)
+    with limiter.hold("k") as decision:
+        assert limiter.settle("k", decision, 3).outcome == "allowed"
+        assert [rule.remaining for rule in limiter.peek("k").rules] == [7, 0]
+        assert limiter.settle("k", decision, 5).outcome == "denied"  # once
+        assert limiter.check("k").outcome == "denied"
+    assert [rule.remaining for rule in limiter.peek("k").rules] == [7, 1]
+    assert limiter.check("k")
+
+    async def main() -> None:
+        later = AsyncLimiter("10/min; concurrency: 1 ttl 30s", store=store)
+        async with later.hold("a") as decision:
+            assert (await later.settle("a", decision, 3)).outcome == "allowed"
+            assert not await later.check("a")
+        assert await later.check("a")
+
+    asyncio.run(main())
 
 
 def test_a_slot_beside_a_rate_in_one_decision(make_store: StoreMaker) -> None:
