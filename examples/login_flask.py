@@ -25,6 +25,8 @@ def create_app(password_is_right: Callable[[str, str], bool], store: Store | Non
     @app.post("/login")
     def login() -> Response | tuple[dict[str, str], int]:
         user, password = request.form["user"], request.form["password"]
+        if len(user) > 256:  # not a key, and not a user
+            return {"error": "the user name is too long"}, 400
         items = [(per_address, request.remote_addr or ""), (per_user, user)]
         decision = check_all(items)
         if not decision:  # 429, or 503 when the store is away

@@ -65,6 +65,19 @@ def test_an_address_that_tries_many_users(make_store: StoreMaker) -> None:
     )
 
 
+def test_what_is_no_user_name() -> None:
+    client = make_client(None)
+    for user in ("u" * 257, "u" * 70_000, "\u20ac" * 30_000):
+        assert login(client, user, "a").status_code == 400
+    for form in ({}, {"user": "ann"}, {"password": "a"}):
+        assert client.post("/login", data=form).status_code == 400
+    for user in ("u" * 256, "\U0001f511" * 256, "", "\x00\r\n"):
+        assert login(client, user, "a").status_code == 401
+    for body in (b"user=%FF%FE&password=a", b"user=a%ED%A0%80&password=%00"):
+        answer = client.post("/login", data=body, content_type="application/x-www-form-urlencoded")
+        assert answer.status_code == 401
+
+
 def test_a_store_that_is_away() -> None:
     client = make_client(Store("redis://127.0.0.1:1", deadline=10))
     answer = login(client, "ann", "a")
