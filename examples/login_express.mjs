@@ -14,10 +14,11 @@ const isRight = (user, password) => user === 'amina' && password === 'correct ho
 const app = express();
 
 app.post('/login', express.json(), async (req, res) => {
-  const { user, password } = req.body;
+  const { user, password } = req.body ?? {};
+  if (typeof user !== 'string' || user.length > 256) return res.sendStatus(400);
   const tries = [
     { limiter: perAddress, key: req.ip },
-    { limiter: perUser, key: String(user) },
+    { limiter: perUser, key: Buffer.from(user) },
   ];
   const decision = await checkAll(tries);
   if (decision.outcome === 'unavailable') return res.sendStatus(503);

@@ -42,10 +42,10 @@ async function start(url) {
   child.stderr.pipe(process.stderr);
   const [line] = await once(child.stdout.setEncoding('utf8'), 'data');
   const get = client(/http:\/\/[\d.:]+/.exec(line)[0]);
-  return (user, password) =>
+  return (user, password, type = 'application/json') =>
     get('/login', {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': type },
       body: JSON.stringify({ user, password }),
     });
 }
@@ -82,6 +82,17 @@ test('C102: 50 parallel guesses are 5 at most, on two processes', async () => {
   const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => guess(i)));
   assert.equal(answers.filter(({ status }) => status === 401).length, 5);
   assert.equal(answers.filter(({ status }) => status === 429).length, 45);
+});
+
+test('user names that are none are refused, odd ones are like any other', async () => {
+  const login = await start();
+  for (const user of [undefined, null, 5, {}, ['amina'], 'a'.repeat(257), 'a'.repeat(90_000)]) {
+    assert.equal((await login(user, 'guess')).status, 400);
+  }
+  assert.equal((await login('amina', 'guess', 'text/plain')).status, 400);
+  for (const user of ['', 'a'.repeat(256), '\ud800', '\u0000']) {
+    assert.equal((await login(user, 'guess')).status, 401);
+  }
 });
 
 test('the store away: 503', async () => {
