@@ -6,6 +6,10 @@ const { NO_WAIT, waitMicros } = require('./units.js');
 
 const LONGEST_TIMER = 2 ** 31 - 1; // ms
 
+// Also one of another realm, or of a library.
+const isSignal = (value) =>
+  typeof value?.throwIfAborted === 'function' && typeof value.addEventListener === 'function';
+
 // Timers may fire early by a fraction of a millisecond, so the clock has the last word.
 function sleep(ms, signal) {
   return new Promise((resolve, reject) => {
@@ -49,6 +53,9 @@ function unlessAborted({ promise, withdraw }, signal) {
 // signal's reason.
 async function acquire({ ask, pause, giveBack, reserves }, timeout, signal) {
   let leftUs = waitMicros(timeout, 'timeout');
+  if (signal !== undefined && !isSignal(signal)) {
+    throw new TypeError('signal must be an AbortSignal');
+  }
   const end = performance.now() + timeout;
   signal?.throwIfAborted();
   for (let attempt = 0; ; attempt++) {
@@ -79,4 +86,4 @@ async function acquire({ ask, pause, giveBack, reserves }, timeout, signal) {
   }
 }
 
-module.exports = { acquire, unlessAborted };
+module.exports = { acquire, sleep, unlessAborted };

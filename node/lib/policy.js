@@ -29,6 +29,9 @@ const FIELDS = {
   concurrency: ['limit', 'ttl'],
 };
 
+// Those rules that have a limit.
+const LIMITED = Object.keys(FIELDS).filter((algorithm) => FIELDS[algorithm][0] === 'limit');
+
 function oneOf(value, names, what) {
   const number = typeof value === 'string' ? names.indexOf(value) : -1;
   if (number !== -1) return number;
@@ -52,6 +55,12 @@ function ruleRow(rule) {
     throw new TypeError('a policy must be a string, a rule, or an array of these');
   }
   const { algorithm = 'token-bucket' } = rule;
+  if (rule.algorithm === undefined && rule.limit !== undefined && rule.capacity === undefined) {
+    throw new TypeError(
+      'algorithm is missing. Without it a rule is a token-bucket, of capacity, tokens and period; ' +
+        `a limit goes with ${LIMITED.join(', ')}`,
+    );
+  }
   if (!Object.hasOwn(FIELDS, algorithm)) oneOf(undefined, Object.keys(FIELDS), 'algorithm');
   const fields = FIELDS[algorithm];
   checkNames(

@@ -1,7 +1,7 @@
 // Waiting for tokens. Waits are real, so they are short; what is asserted is order and "not earlier".
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Limiter, ManualClock, Store } from './support/saqiya.mjs';
+import { Limiter, ManualClock, Store, acquireAll } from './support/saqiya.mjs';
 
 test('acquire waits until the token is there, first come first served', async () => {
   const store = new Store('memory://', { clock: new ManualClock() });
@@ -80,5 +80,10 @@ test('wrong options are refused', async () => {
   await assert.rejects(limiter.acquire('k', { timeout: NaN }), RangeError);
   await assert.rejects(limiter.acquire('k', { timeout: '5' }), TypeError);
   await assert.rejects(limiter.acquire('k', { wait: 5 }), TypeError);
+  const isClear = { name: 'TypeError', message: 'signal must be an AbortSignal' };
+  for (const signal of [new AbortController(), {}, null, 5]) {
+    await assert.rejects(limiter.acquire('k', { signal }), isClear);
+    await assert.rejects(acquireAll([{ limiter, key: 'k' }], { signal }), isClear);
+  }
   assert.equal(limiter.peekSync('k').remaining, 1);
 });

@@ -97,6 +97,9 @@ describe('policies', () => {
     ]) {
       assert.throws(() => new Limiter(wrong), TypeError, JSON.stringify(wrong));
     }
+    const missing = { name: 'TypeError', message: /^algorithm is missing.*fixed-window/ };
+    assert.throws(() => new Limiter({ limit: 5 }), missing);
+    assert.throws(() => new Limiter([{ limit: 5, period: 1000 }]), missing);
     for (const wrong of [
       { ...window, limit: 0.5 },
       { ...window, period: NaN },
