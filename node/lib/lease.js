@@ -15,13 +15,17 @@ class Lease {
   #timer;
   #released;
 
-  constructor(limiter, key, decision, ttl, renews) {
+  // start: performance.now() from which on ttl may count.
+  constructor(limiter, key, decision, ttl, { start, renews }) {
     this.#limiter = limiter;
     this.#key = key;
     this.#decision = decision;
     this.#ttl = ttl;
-    this.#end = performance.now() + ttl;
-    if (!renews) return;
+    this.#end = start + ttl;
+    if (!renews) {
+      this.#watch();
+      return;
+    }
     // Two renewals may fail before the lease ends. The timer holds no process alive.
     const every = Math.min(Math.max(Math.floor(ttl / 3), 1), LONGEST_TIMER);
     this.#timer = setInterval(() => this.#renewInTime(), every);
@@ -48,6 +52,17 @@ class Lease {
   async #renewInTime() {
     await this.renew().catch(() => {});
     if (this.#released === undefined && performance.now() >= this.#end) this.#lose();
+  }
+
+  // The lease ends in its time, which the holder may have renewed meanwhile.
+  #watch() {
+    const left = this.#end - performance.now();
+    if (left <= 0) {
+      this.#lose();
+      return;
+    }
+    this.#timer = setTimeout(() => this.#watch(), Math.min(Math.ceil(left), LONGEST_TIMER));
+    this.#timer.unref();
   }
 
   #lose() {

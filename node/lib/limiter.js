@@ -32,9 +32,24 @@ function needArray(keys) {
   if (!Array.isArray(keys)) throw new TypeError('keys must be an array');
 }
 
+// Of hold, what comes after the key: options, a function, or both.
+function holdArguments(rest) {
+  const given = typeof rest[0] === 'function' ? [undefined, ...rest] : rest;
+  const [options = {}, fn] = given;
+  if (given.length > 2 || (given.length === 2 && typeof fn !== 'function')) {
+    throw new TypeError('hold takes a key, options and a function, in this order');
+  }
+  checkNames(options, HOLD_OPTIONS, 'hold');
+  const { renew = true } = options;
+  if (typeof renew !== 'boolean') throw new TypeError('renew must be a boolean');
+  return { options, fn };
+}
+
 let limiterNative;
 let isLocal;
 let isPlain;
+let hasLeases;
+let hasQueue;
 let reserves;
 
 class Limiter {
@@ -188,14 +203,16 @@ class Limiter {
   }
 
   async hold(key, ...rest) {
-    const fn = typeof rest.at(-1) === 'function' ? rest.pop() : undefined;
-    const [options = {}] = rest;
-    checkNames(options, HOLD_OPTIONS, 'hold');
+    const { options, fn } = holdArguments(rest);
     const leased = this.#rules.find(({ algorithm }) => algorithm === 'concurrency');
     if (leased === undefined) throw new TypeError('hold needs a policy with a concurrency rule');
-    const decision = await this.#acquire(key, options);
+    const { timeout = 0, renew = true } = options;
+    let asked; // the lease is not older than this
+    const decision = await this.#acquire(key, { ...options, timeout }, () => {
+      asked = performance.now();
+    });
     if (!decision.allowed) throw refused(decision);
-    const lease = new Lease(this, key, decision, leased.ttl, options.renew !== false);
+    const lease = new Lease(this, key, decision, leased.ttl, { start: asked, renews: renew });
     if (fn === undefined) return lease;
     try {
       return await fn(lease);
@@ -262,9 +279,12 @@ class Limiter {
     return unlessAborted(storeQueue(this.#store).cancellable(submit), signal);
   }
 
-  #acquire(key, { cost = 1, timeout = Infinity, signal }) {
+  #acquire(key, { cost = 1, timeout = Infinity, signal }, onAsk) {
     const request = {
-      ask: (maxWaitUs) => this.#reserve(key, cost, maxWaitUs, signal),
+      ask: (maxWaitUs) => {
+        onAsk?.();
+        return this.#reserve(key, cost, maxWaitUs, signal);
+      },
       pause: (attempt, leftUs) => this.#native.pause(attempt, leftUs),
       giveBack: (decision) => this.refund(key, decision),
       reserves: reserves(this),
@@ -283,8 +303,10 @@ class Limiter {
     limiterNative = (limiter) => limiter.#native;
     isLocal = (limiter) => limiter.#local;
     isPlain = (limiter) => limiter.#parts === 0;
+    hasLeases = (limiter) => limiter.#rules.some(({ algorithm }) => algorithm === 'concurrency');
+    hasQueue = (limiter) => limiter.#rules.some(({ queue }) => queue > 0);
     reserves = (limiter) => limiter.#rules.every(({ algorithm }) => RESERVED.has(algorithm));
   }
 }
 
-module.exports = { Limiter, limiterNative, isLocal, isPlain, reserves };
+module.exports = { Limiter, limiterNative, isLocal, isPlain, hasLeases, hasQueue, reserves };

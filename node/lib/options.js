@@ -4,7 +4,7 @@
 const { wholeNumber } = require('./units.js');
 
 function checkNames(options, known, what) {
-  if (options === null || typeof options !== 'object') {
+  if (options === null || typeof options !== 'object' || Array.isArray(options)) {
     throw new TypeError(`${what} options must be an object`);
   }
   for (const name of Object.keys(options)) {

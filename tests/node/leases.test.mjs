@@ -104,7 +104,7 @@ for (const kind of ['memory', 'redis']) {
       let now = 0;
       let most = 0;
       const job = () =>
-        limiter.hold('k', async () => {
+        limiter.hold('k', { timeout: Infinity }, async () => {
           most = Math.max(most, ++now);
           await pause(5);
           now--;
@@ -119,6 +119,7 @@ for (const kind of ['memory', 'redis']) {
       const lease = await limiter.hold('k');
       const never = () => assert.fail('it is not held');
       for (const [options, outcome] of [
+        [{}, 'denied'],
         [{ timeout: 0 }, 'denied'],
         [{ timeout: 15 }, 'denied'],
         [{ cost: 2 }, 'never'],
@@ -131,8 +132,23 @@ for (const kind of ['memory', 'redis']) {
         await assert.rejects(limiter.hold('k', options, never), isRight);
       }
       const signal = AbortSignal.timeout(15);
-      await assert.rejects(limiter.hold('k', { signal }, never), { name: 'TimeoutError' });
-      await assert.rejects(limiter.hold('k', { ttl: 5 }, never), TypeError);
+      await assert.rejects(limiter.hold('k', { signal, timeout: SLOW }, never), {
+        name: 'TimeoutError',
+      });
+      for (const wrong of [
+        [{ ttl: 5 }, never],
+        [{ renew: 'no' }, never],
+        [{ signal: new AbortController() }, never],
+        [{}, 'function'],
+        [{}, undefined],
+        [{}, never, {}],
+        [never, {}],
+        [null],
+        [[]],
+        [5, never],
+      ]) {
+        await assert.rejects(limiter.hold('k', ...wrong), TypeError);
+      }
       await assert.rejects(named(open(kind), '5/s').hold('k', never), TypeError);
       const [one, two] = await Promise.all([lease.release(), lease.release()]);
       assert.ok(one === two && one.outcome === 'allowed');
@@ -179,6 +195,20 @@ test('a lease that cannot be renewed is told to be lost', async () => {
     return 'done';
   });
   assert.equal(await closing, 'done');
+});
+
+test('a lease that is not renewed aborts its signal when its time is over', async () => {
+  const limiter = named(open('memory'), 'concurrency: 2 ttl 1s');
+  const options = { renew: false };
+  const [released, ended] = [await limiter.hold('k', options), await limiter.hold('k', options)];
+  await released.release();
+  await pause(100);
+  const renewal = performance.now();
+  assert.equal((await ended.renew()).outcome, 'allowed');
+  if (!ended.signal.aborted) await once(ended.signal, 'abort');
+  assert.ok(performance.now() - renewal >= 1000);
+  assert.equal(ended.signal.reason.code, 'lease_lost');
+  assert.equal(released.signal.aborted, false);
 });
 
 test('a lease that is held keeps no process alive', async () => {

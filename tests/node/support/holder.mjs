@@ -5,7 +5,7 @@ import { Limiter } from './saqiya.mjs';
 const [url, name, policy, key] = process.argv.slice(2);
 const limiter = new Limiter(policy, { store: url, name, deadline: 30_000 });
 
-await limiter.hold(key, async () => {
+await limiter.hold(key, { timeout: Infinity }, async () => {
   process.stdout.write('held\n');
   await new Promise((resolve) => process.stdin.once('data', resolve));
 });
