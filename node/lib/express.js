@@ -1,9 +1,10 @@
 'use strict';
 // Middleware for Express 4 and 5, and for anything that calls (req, res, next) with Node's objects.
 
+const { GONE, admit } = require('./admission.js');
 const { Group } = require('./group.js');
 const { HttpAnswers } = require('./http.js');
-const { Layer, attempt, checkCost, isPromise, makeLimiter, peerAddress } = require('./layer.js');
+const { Layer, attempt, checkCost, clientAddress, isPromise, makeLimiter } = require('./layer.js');
 const { Limiter, isLocal } = require('./limiter.js');
 const { checkNames, optionalFunction } = require('./options.js');
 const { Store } = require('./store.js');
@@ -14,23 +15,33 @@ const ONE = new Set([...LAYER, ...COMMON]);
 const SEVERAL = new Set(['limits', ...COMMON]);
 const EACH = new Set(LAYER);
 
-// One limiter, known beforehand: the shortest way. decide gives a decision, or a promise of one.
+// One limiter, known beforehand: the shortest way. decide gives a decision, GONE, or a promise of these.
 function decideByOne(options) {
-  const { key = peerAddress, cost = 1, fields } = options;
+  const { key = clientAddress, cost = 1, fields } = options;
   if (typeof cost !== 'function') checkCost(cost);
   optionalFunction(key, 'key');
   const limiter = makeLimiter(options);
   const answers = new HttpAnswers(limiter, fields);
   const local = limiter.store.isLocal;
+  const { admitsAtOnce } = answers;
+
+  function admitTo(decision, keyValue, res) {
+    if (!decision.allowed) return decision;
+    const giveBack = () => limiter.refund(keyValue, decision);
+    const release = () => limiter.release(keyValue, decision);
+    return admit(decision, res, giveBack, answers.hasLeases ? release : undefined);
+  }
 
   async function decideRemotely(keyValue, costValue, req, res) {
     const decision = await limiter.check(keyValue, costValue);
-    return (req.rateLimit = answers.write(decision, res));
+    req.rateLimit = answers.write(decision, res);
+    return admitsAtOnce ? decision : admitTo(decision, keyValue, res);
   }
 
   function decideBy(keyValue, costValue, req, res) {
     if (!local) return decideRemotely(keyValue, costValue, req, res);
-    return (req.rateLimit = answers.check(keyValue, costValue, res));
+    const decision = (req.rateLimit = answers.check(keyValue, costValue, res));
+    return admitsAtOnce ? decision : admitTo(decision, keyValue, res);
   }
 
   function decide(req, res) {
@@ -43,6 +54,12 @@ function decideByOne(options) {
   }
 
   return { decide, refuse: (decision, res) => answers.refuse(decision, res) };
+}
+
+function releaseAll(asked, { items }) {
+  const leased = asked.map(({ answers, key }, i) => ({ answers, key, item: items[i] }));
+  const release = async ({ answers, key, item }) => answers.limiter.release(key, item);
+  return Promise.all(leased.filter(({ answers }) => answers.hasLeases).map(release));
 }
 
 const itemOf = ({ answers, key, cost }) => ({ limiter: answers.limiter, key, cost });
@@ -62,12 +79,19 @@ function decideByLayers(options) {
   });
   const refusers = new WeakMap(); // decision => answers of the limiter that bound
 
-  function finish(decision, asked, req, res) {
+  function finish(decision, asked, group, req, res) {
     const { answers } = asked[decision.item];
     const policies = asked.map((one) => one.answers.policy);
     answers.write(decision, res, policies.filter((policy) => policy !== '').join(', '));
+    req.rateLimit = decision;
     if (!decision.allowed) refusers.set(decision, answers);
-    return (req.rateLimit = decision);
+    if (!decision.allowed || asked.every((one) => one.answers.admitsAtOnce)) return decision;
+    const [{ key }] = asked;
+    const giveBack = async () =>
+      group === undefined ? answers.limiter.refund(key, decision) : group.refund(decision);
+    const release = () => releaseAll(asked, decision);
+    const hasLeases = asked.some((one) => one.answers.hasLeases);
+    return admit(decision, res, giveBack, hasLeases ? release : undefined);
   }
 
   // undefined: no limit.
@@ -78,10 +102,10 @@ function decideByLayers(options) {
     const group = asked.length > 1 ? new Group(asked.map(itemOf)) : undefined;
     if (group?.local ?? isLocal(answers.limiter)) {
       const decision = group?.checkSync() ?? answers.limiter.checkSync(key, cost);
-      return finish(decision, asked, req, res);
+      return finish(decision, asked, group, req, res);
     }
     const later = group?.check() ?? answers.limiter.check(key, cost);
-    return later.then((decision) => finish(decision, asked, req, res));
+    return later.then((decision) => finish(decision, asked, group, req, res));
   }
 
   function decide(req, res) {
@@ -125,7 +149,7 @@ function rateLimit(options) {
 
   function finish(decision, req, res, next) {
     if (decision === undefined || decision.allowed) next();
-    else answerRefusal(decision, req, res, next);
+    else if (decision !== GONE) answerRefusal(decision, req, res, next);
   }
 
   // next is called once: outside of every try, so that what it throws does not call it again.

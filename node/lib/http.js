@@ -4,7 +4,7 @@
 
 const record = require('./record.js');
 const { Decision, load } = require('./decision.js');
-const { isPlain, limiterNative } = require('./limiter.js');
+const { hasLeases, hasQueue, isPlain, limiterNative } = require('./limiter.js');
 
 const { records } = record;
 const LEGACY = 1;
@@ -19,6 +19,8 @@ class HttpAnswers {
   #items; // of each rule
   #plain; // the limiter's checks come with the HTTP numbers
   limiter;
+  hasLeases;
+  admitsAtOnce; // a request that is allowed has nothing to wait for, and nothing to release
 
   constructor(limiter, fields = 'all') {
     if (!Object.hasOwn(FIELDS, fields)) {
@@ -31,6 +33,8 @@ class HttpAnswers {
     this.#policy = this.#native.httpPolicy;
     this.#items = this.#native.httpItems;
     this.#plain = isPlain(limiter);
+    this.hasLeases = hasLeases(limiter);
+    this.admitsAtOnce = !this.hasLeases && !hasQueue(limiter);
   }
 
   // The value of RateLimit-Policy, '' when unlimited.

@@ -9,10 +9,12 @@ const { optionalFunction } = require('./options.js');
 // in case that a policy is made for each request.
 const MAX_PLANS = 1000;
 
+// The peer's address, or the client's as Express tells it when the application trusts its proxies.
 // An IPv4 client of a server that listens on IPv6, too, shows as ::ffff:1.2.3.4. It is 1.2.3.4, as
 // other servers see it.
-function peerAddress(req) {
-  const address = req.socket.remoteAddress ?? '';
+function clientAddress(req) {
+  const isProxied = req.app?.settings?.['trust proxy'];
+  const address = (isProxied ? req.ip : req.socket.remoteAddress) ?? '';
   return address.startsWith('::ffff:') ? address.slice(7) : address;
 }
 
@@ -62,7 +64,7 @@ class Layer {
   // options: limit, burst, key, cost, name, fields, store, deadline; the store is needed for a limit that
   // is a function, so that all its limiters share it.
   constructor(options) {
-    const { limit, burst, key = peerAddress, cost = 1 } = options;
+    const { limit, burst, key = clientAddress, cost = 1 } = options;
     if (typeof cost !== 'function') checkCost(cost);
     this.#key = optionalFunction(key, 'key');
     this.#cost = cost;
@@ -111,4 +113,4 @@ class Layer {
   }
 }
 
-module.exports = { Layer, attempt, checkCost, isPromise, makeLimiter, peerAddress };
+module.exports = { Layer, attempt, checkCost, clientAddress, isPromise, makeLimiter };
