@@ -27,7 +27,10 @@ export interface Layer<Req extends IncomingMessage = any, Res extends ServerResp
     | ((req: Req, res: Res) => Awaitable<string | readonly string[] | Limiter | null>);
   /** Burst, when the limit is text that does not name one. */
   burst?: number | undefined;
-  /** Who is limited; default: the peer's address. */
+  /**
+   * Who is limited. Default: `req.ip` when the application has 'trust proxy' set, so that clients behind
+   * a proxy are told apart, else the peer's address.
+   */
   key?: ((req: Req, res: Res) => Awaitable<Key>) | undefined;
   /** Tokens a request takes; default 1. */
   cost?: number | ((req: Req, res: Res) => Awaitable<number>) | undefined;
@@ -78,7 +81,13 @@ export type RateLimitOptions<Req extends IncomingMessage = any, Res extends Serv
 
 /**
  * Middleware for Express 4 and 5. Sets req.rateLimit. Calls next once for a request that may go on,
- * or with an error when an option's function fails; a store that fails is answered with 503. The
+ * or with an error when an option's function fails; a store that fails is answered with 503.
+ *
+ * A rule with a queue: next is called after `req.rateLimit.delay`. A client that goes away meanwhile
+ * gives its turn back, and next is not called. A concurrency rule: the slot is released when the response
+ * is done or its connection closed; it is not renewed, so choose a ttl longer than responses take.
+ *
+ * The
  * RateLimit-Policy field lists every rule that was asked, RateLimit and X-RateLimit tell of the one that
  * bound. Of several layers, `req.rateLimit.item` counts those that had a limit.
  *

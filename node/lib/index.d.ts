@@ -44,6 +44,7 @@ export type ErrorCode =
  * filling the bucket (and waiting in its queue) takes at most 2^50 us, 35.7 years.
  */
 export interface TokenBucketRule {
+  /** May be absent of this kind of rule alone. */
   algorithm?: 'token-bucket' | undefined;
   /** 0 to 2^53 - 1. 0 refuses everything. */
   capacity: number;
@@ -142,7 +143,7 @@ export class Decision {
   readonly retryAfter: number;
   /** ms until all of it is there again if left alone. */
   readonly resetAfter: number;
-  /** ms to wait before going on; `acquire` has waited already. */
+  /** ms to wait before going on; `acquire` and saqiya/express have waited already. */
   readonly delay: number;
   /**
    * Index of the rule that bound. Refused: of those that refused, the one with the longest wait;
@@ -281,11 +282,16 @@ export interface ReserveOptions {
 }
 
 export interface AcquireOptions extends ReserveOptions {
-  /** Ends the wait; what was reserved or charged is given back. */
+  /**
+   * Ends the wait: what was charged is given back, and so is what was reserved, unless others have
+   * queued behind it. Then its turn is lost: their turns stay as they were told, the spacing exact.
+   */
   signal?: AbortSignal | undefined;
 }
 
 export interface HoldOptions extends AcquireOptions {
+  /** ms to wait for the lease at the most. Default 0: one try, without waiting. */
+  timeout?: number | undefined;
   /** Renew the lease in time for as long as it is held. Default true. */
   renew?: boolean | undefined;
 }
@@ -295,7 +301,10 @@ export class Lease {
   private constructor();
   /** Of the check that gave it. */
   readonly decision: Decision;
-  /** Aborted when the lease has ended, or may have, since it could not be renewed in time. */
+  /**
+   * Aborted when the lease has ended, or may have: it could not be renewed in time or, with `renew`
+   * false, its ttl is over and nobody renewed it. The reason is a SaqiyaError with code 'lease_lost'.
+   */
   readonly signal: AbortSignal;
   /** Lives for its whole time from now on. 'denied': it has ended. */
   renew(): Promise<Decision>;
@@ -340,14 +349,16 @@ export class Limiter {
   peekSync(key: Key, cost?: number): Decision;
   /**
    * Gives back what the decision took, once, and as far as it still counts. Outcome 'allowed':
-   * something was given back; 'denied': there was nothing left to give.
+   * something was given back; 'denied': there was nothing left to give. The decision is spent by the
+   * call, even when the outcome is 'unavailable': it cannot be given back later.
    */
   refund(key: Key, decision: Decision): Promise<Decision>;
   refundSync(key: Key, decision: Decision): Decision;
   /**
    * Makes the charge what it turned out to be: check an estimate first, settle the true cost when it is
    * known. Less is given back as by refund; more is charged whatever the limit says, so that later
-   * requests wait for it. Spends the decision, as refund does.
+   * requests wait for it. Spends the decision, as refund does, also when 'unavailable'. In a policy of
+   * several rules a lease stays as it is and is not spent, so that settle goes together with `hold`.
    */
   settle(key: Key, decision: Decision, cost: number): Promise<Decision>;
   settleSync(key: Key, decision: Decision, cost: number): Decision;
@@ -356,15 +367,18 @@ export class Limiter {
   renewSync(key: Key, decision: Decision): Decision;
   /**
    * Concurrency: gives the slot back. Unlike refund, what other rules of the policy charged stays
-   * charged. 'denied': the lease had ended, or was released before.
+   * charged. 'denied': the lease had ended, or was released before. The lease is spent by the call, even
+   * when the outcome is 'unavailable': then it ends after its ttl.
    */
   release(key: Key, decision: Decision): Promise<Decision>;
   releaseSync(key: Key, decision: Decision): Decision;
   /**
    * Acquires a lease, runs `fn` while it is held and renewed, and releases it afterwards; gives what
-   * `fn` gives. The policy must have a concurrency rule.
+   * `fn` gives. The policy must have a concurrency rule. Does not wait for a lease unless `timeout` says
+   * so.
    *
    * @throws {SaqiyaError} 'refused' (with `decision`) when it is not acquired in time; `fn` is not run
+   * @throws {TypeError} when there is no concurrency rule, or an argument is of the wrong kind
    */
   hold<T>(key: Key, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   hold<T>(key: Key, options: HoldOptions, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
@@ -379,7 +393,9 @@ export class Limiter {
   /**
    * As check, and willing to wait: 'allowed' when the tokens will be there within `timeout`. They are
    * reserved, first come first served; the caller waits `delay` ms before going on. Only token buckets
-   * can be reserved: with any other rule in the policy this is check.
+   * can be reserved: with any other rule in the policy this is check. Who will not go on gives it back by
+   * refund: that works as long as nobody has queued behind; else the turn is lost and the spacing stays
+   * exact.
    */
   reserve(key: Key, options?: ReserveOptions): Promise<Decision>;
   reserveSync(key: Key, options?: ReserveOptions): Decision;
