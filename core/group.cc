@@ -180,7 +180,7 @@ void Group::add(const Item& item, std::uint32_t index, const Request& request) {
         if (same_state(earlier, part)) earlier.last = self;
       }
     }
-    if (is_change(op_)) {
+    if (is_change(op_) && !leaves_alone(op_, request.tickets[part.place], rules.size())) {
       const Ticket& ticket = request.tickets[part.place];
       part.possible =
           op_ == Op::kRenew

@@ -95,6 +95,13 @@ inline bool is_plain(const Request& request) {
          request.tickets_out.empty() && request.op != Op::kSettle && request.op != Op::kRenew;
 }
 
+// Under several rules a settlement is not about how many run at once: it leaves the lease as it is,
+// and its ticket unspent.
+inline bool leaves_alone(Op op, const Ticket& ticket, std::size_t rules) {
+  return op == Op::kSettle && rules > 1 &&
+         ticket.algorithm == static_cast<std::uint32_t>(Algorithm::kConcurrency);
+}
+
 // Whether a Group of it wants a random number for leases.
 bool needs_lease(const Request& request);
 

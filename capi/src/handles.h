@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/decision.h"
+#include "core/group.h"
 #include "core/http/headers.h"
 #include "core/limiter.h"
 #include "core/store.h"
@@ -88,8 +89,13 @@ inline std::span<const Ticket> as_tickets(const saqiya_ticket* tickets, std::siz
   return {reinterpret_cast<const Ticket*>(tickets), count};
 }
 
-inline void mark_spent(saqiya_ticket* tickets, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) tickets[i].flags |= Ticket::kSpent;
+// After a refund or a settlement under so many rules; of all items' rules after one of several.
+inline void mark_spent(Op op, saqiya_ticket* tickets, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Ticket ticket;
+    copy_as(tickets[i], &ticket);
+    if (!leaves_alone(op, ticket, count)) tickets[i].flags |= Ticket::kSpent;
+  }
 }
 
 template <typename Body>

@@ -116,7 +116,7 @@ int spend(Op op, const saqiya_limiter* handle, const void* key, std::size_t key_
   Request request = make_request(op, handle, key, key_len, cost, 0);
   request.tickets = as_tickets(static_cast<const saqiya_ticket*>(tickets), rules);
   const int code = execute(handle, &request, decision, nullptr);
-  if (code == SAQIYA_OK) mark_spent(tickets, rules);
+  if (code == SAQIYA_OK) mark_spent(op, tickets, rules);
   return code;
 }
 

@@ -128,7 +128,7 @@ int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {
       case saqiya::SubmitResult::kClosed:
         return SAQIYA_CLOSED;
     }
-    if (r.op == Op::kRefund || r.op == Op::kSettle) mark_spent(known.ticket, rules);
+    if (r.op == Op::kRefund || r.op == Op::kSettle) mark_spent(r.op, known.ticket, rules);
     return SAQIYA_OK;
   });
 }

@@ -14,7 +14,8 @@ bool is_of_several_items(const DecisionObject* decision) {
 
 void Tickets::take_one(const saqiya_ticket& ticket, std::atomic<bool>& spent, std::size_t at,
                        Take take) {
-  if (take == Take::kLeases && ticket.algorithm != SAQIYA_CONCURRENCY) {
+  const bool is_lease = ticket.algorithm == SAQIYA_CONCURRENCY;
+  if ((take == Take::kLeases && !is_lease) || (take == Take::kCharges && is_lease)) {
     tickets_[at] = saqiya_ticket{};
     return;
   }
@@ -28,6 +29,7 @@ bool Tickets::take(ModuleState* state, DecisionObject* decision, std::size_t rul
                    std::size_t items) {
   decision_ = decision;
   taken_.reset();
+  if (take == Take::kCharges && rules == 1) take = Take::kAll;
   const std::size_t count = decision->several ? decision->view.count : 1;
   if (count != rules && (items > 1 || is_of_several_items(decision))) {
     raise_error(state, SAQIYA_INVALID, -1,

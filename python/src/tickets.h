@@ -10,9 +10,10 @@
 namespace saqiya::python {
 
 enum class Take {
-  kAll,     // each is spent by this call
-  kLeases,  // those of concurrency rules; the others are left where they are
-  kNone     // none: they are only looked at
+  kAll,      // each is spent by this call
+  kLeases,   // those of concurrency rules; the others are left where they are
+  kCharges,  // as kAll, but for the leases of a policy of several rules: a settlement leaves those
+  kNone      // none: they are only looked at
 };
 
 class Tickets {

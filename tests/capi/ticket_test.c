@@ -126,6 +126,25 @@ static void test_reservation(void) {
   setup_free(&s);
 }
 
+/* Beside other rules a lease is left alone by settle, and can still be released and renewed. */
+static void test_settle_leaves_leases(void) {
+  setup s = setup_open("10/h; concurrency: 3 ttl 1h");
+  saqiya_decision d;
+  saqiya_ticket t[2];
+  CHECK_EQ(saqiya_limiter_check(s.limiter, "k", 1, 3, &d, t), SAQIYA_OK);
+  CHECK_EQ(saqiya_limiter_settle(s.limiter, "k", 1, t, 9, &d), SAQIYA_OK);
+  CHECK(d.outcome == SAQIYA_ALLOWED && t[0].flags == kSpent && t[1].flags == 0);
+  CHECK_EQ(saqiya_limiter_renew(s.limiter, "k", 1, t, &d), SAQIYA_OK);
+  CHECK_EQ(d.outcome, SAQIYA_ALLOWED);
+  CHECK_EQ(saqiya_limiter_check(s.limiter, "k", 1, 1, &d, NULL), SAQIYA_OK);
+  CHECK(d.outcome == SAQIYA_DENIED && d.rule == 1); /* no slot is free */
+  CHECK_EQ(saqiya_limiter_refund(s.limiter, "k", 1, t, &d), SAQIYA_OK);
+  CHECK_EQ(d.outcome, SAQIYA_ALLOWED);
+  CHECK_EQ(saqiya_limiter_check(s.limiter, "k", 1, 1, &d, NULL), SAQIYA_OK);
+  CHECK(d.outcome == SAQIYA_ALLOWED && d.remaining == 0); /* what was settled stays charged */
+  setup_free(&s);
+}
+
 /* Settle: down as a refund, up whatever the limit says. Under every algorithm. */
 static void test_settle(void) {
   static const char *const policies[] = {
@@ -135,7 +154,7 @@ static void test_settle(void) {
       "sliding-log: 10/h",
       "calendar: 10/day",
       "concurrency: 10 ttl 1h",
-      "10/h; concurrency: 10 ttl 1h",
+      "10/h; fixed-window: 10/h",
   };
   size_t i;
   for (i = 0; i < sizeof policies / sizeof *policies; ++i) {
@@ -232,6 +251,7 @@ static void test_several_rules(void) {
 
 void test_tickets(void) {
   test_settle();
+  test_settle_leaves_leases();
   test_renew();
   test_several_rules();
   test_once();

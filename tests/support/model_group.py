@@ -99,16 +99,23 @@ class Store:
         return self._combine(items, parts, self._judge(parts, now, max_wait))
 
     def adjust(
-        self, items: list[Item], ticket: Ticket, actual: int, now: int, at: int | None = None
+        self,
+        items: list[Item],
+        ticket: Ticket,
+        actual: int,
+        now: int,
+        at: int | None = None,
+        settles: bool = False,
     ) -> Answer:
-        """Refund (actual = 0) and settle, each rule by its own charge. `at`: the item alone."""
+        """Refund (actual = 0) and settle, each rule by its own charge. `at`: the item alone. Under
+        several rules a settlement leaves leases alone."""
 
         def change(part: _Part, charge: Charge, state: State) -> tuple[State] | None:
             if actual == charge.cost:
                 return (state,)  # nothing to change, so nothing is looked at either
             return part.algorithm.adjust(state, charge, actual, now)
 
-        return self._change(items, ticket, now, at, change, spend=True)
+        return self._change(items, ticket, now, at, change, spend=True, settles=settles)
 
     def renew(self, items: list[Item], ticket: Ticket, now: int, at: int | None = None) -> Answer:
         def change(part: _Part, charge: Charge, state: State) -> tuple[State] | None:
@@ -222,6 +229,7 @@ class Store:
         at: int | None,
         change: Callable[[_Part, Charge, State], tuple[State] | None],
         spend: bool,
+        settles: bool = False,
     ) -> Answer:
         parts = [part for part in self._parts(items) if at is None or part.item == at]
         self._drop(parts, now)
@@ -231,6 +239,9 @@ class Store:
             charges = ticket.charges[part.item]
             charge = charges[part.rule] if part.rule < len(charges) else None
             if charge is None or place in ticket.spent:
+                continue
+            several = len(items[part.item].limiter.rules) > 1
+            if settles and several and charge.algorithm == "concurrency":
                 continue
             if spend:
                 ticket.spent.add(place)

@@ -165,7 +165,8 @@ class StepVectors {
           continue;
         }
         given.push_back(past.tickets[first + i]);
-        if (op != "renew") past.tickets[first + i].flags |= Ticket::kSpent;
+        Ticket& kept = past.tickets[first + i];
+        if (op != "renew" && !leaves_alone(request.op, kept, rules)) kept.flags |= Ticket::kSpent;
       }
       request.tickets = given;
     }

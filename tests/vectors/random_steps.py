@@ -97,7 +97,7 @@ class Walk:
         if op == "settle":
             cost = self.pick((0, 1, asked[0][2], 2 * asked[0][2], asked[0][2] // 2))
         if op != "renew":
-            more["actual"] = cost
+            more.update(actual=cost, settles=op == "settle")
         do = "renew" if op == "renew" else "adjust"
         answer, _ = self.stores.do(do, self.now, tickets, **more)
         told = [[i, k, cost if op == "settle" else 0] for i, k, _ in asked]

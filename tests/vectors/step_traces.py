@@ -197,7 +197,8 @@ class Playing:
         more: Json = {"items": items, "at": source.get("item")}
         if source["op"] == "renew":
             return self.stores.do("renew", source["now"], tickets, **more)[0]
-        more["actual"] = source["cost"] if source["op"] == "settle" else 0
+        more["settles"] = source["op"] == "settle"
+        more["actual"] = source["cost"] if more["settles"] else 0
         return self.stores.do("adjust", source["now"], tickets, **more)[0]
 
     def poll(self, source: Step, items: list[Item], wait: int) -> Answer:

@@ -73,11 +73,13 @@ class ModelDriver:
         return items
 
     def refund(self, limiter: int, key: str, ticket: Part) -> Answer:
-        return self.settle(limiter, key, ticket, 0)
+        items = self.now_items(limiter, key, ticket)
+        return self._store.adjust(items, ticket.ticket, 0, self._now, ticket.at)
 
     def settle(self, limiter: int, key: str, ticket: Part, cost: int) -> Answer:
         items = self.now_items(limiter, key, ticket)
-        return self._store.adjust(items, ticket.ticket, cost, self._now, ticket.at)
+        store, charged = self._store, ticket.ticket
+        return store.adjust(items, charged, cost, self._now, ticket.at, settles=True)
 
     def renew(self, limiter: int, key: str, ticket: Part) -> Answer:
         items = self.now_items(limiter, key, ticket)

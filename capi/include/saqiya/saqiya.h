@@ -377,8 +377,9 @@ SAQIYA_API int saqiya_limiter_refund(saqiya_limiter *limiter, const void *key, s
 
 /* Makes the charge of a check what it turned out to be: check an estimate first, settle the true
  * cost (0 ... SAQIYA_MAX_COST) when it is known. Less is given back as by refund; more is charged
- * whatever the limit says, so that later requests wait for it. Marks the ticket spent. Outcome:
- * allowed, done; denied, too late or spent: the charge no longer counts. */
+ * whatever the limit says, so that later requests wait for it. Marks the ticket spent. In a policy
+ * of several rules the lease of a concurrency rule stays as it is, unspent: release it when the
+ * work is done. Outcome: allowed, done; denied, too late or spent: the charge no longer counts. */
 SAQIYA_API int saqiya_limiter_settle(saqiya_limiter *limiter, const void *key, size_t key_len,
                                      saqiya_ticket *ticket, int64_t cost,
                                      saqiya_decision *decision);
