@@ -143,8 +143,8 @@ def acquire_all(items: Iterable[Item], *, timeout: Seconds | None) -> Decision:
 def refund_all(items: Iterable[Item], decision: Decision) -> Decision:
     """Gives back, once, what check_all() or acquire_all() took for these items.
 
-    Their costs do not matter. What was refunded, settled or released of one of them alone stays as
-    it is. Outcome of the result: "allowed", something was given back; "denied", nothing was left to
-    give; "unavailable", the store failed.
+    Once, even when the store was unavailable. Their costs do not matter. What was refunded, settled
+    or released of one of them alone stays as it is. Outcome of the result: "allowed", something was
+    given back; "denied", nothing was left to give; "unavailable", the store failed.
     """
     return _saqiya.refund_all(items, decision)

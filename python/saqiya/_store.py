@@ -6,12 +6,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from saqiya import _saqiya
+from saqiya._saqiya import SaqiyaError
 from saqiya._units import Seconds, deadline_micros, error, micros
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from saqiya._port import Port
+
+
+_LAST_US = 2**52  # of a manual clock
+
+
+def _reading(us: int, what: str) -> int:
+    if not 0 <= us <= _LAST_US:
+        raise error("invalid", f"{what} must be from 0 to 2**52 microseconds, not {us}")
+    return us
 
 
 class ManualClock:
@@ -24,25 +34,29 @@ class ManualClock:
     __slots__ = ("_native",)
 
     def __init__(self, now: Seconds = 0.0) -> None:
-        self._native = _saqiya.Clock(micros(now, "now"))
+        self._native = _saqiya.Clock(_reading(micros(now, "now"), "now"))
 
     def advance(self, by: Seconds) -> None:
         """Moves the clock; `by` may be negative."""
-        self._native.advance(micros(by, "by"))
+        self.advance_us(micros(by, "by"))
 
     def advance_us(self, by_us: int) -> None:
-        self._native.advance(by_us)
+        try:
+            self._native.advance(by_us)
+        except SaqiyaError:
+            message = f"the clock's readings must stay from 0 to 2**52 microseconds: {by_us:+d}"
+            raise error("invalid", message) from None
 
     def set(self, now: Seconds) -> None:
         """Sets both readings, monotonic and wall; going back is allowed."""
-        self._native.set(micros(now, "now"))
+        self.set_us(micros(now, "now"))
 
     def set_us(self, now_us: int) -> None:
-        self._native.set(now_us)
+        self._native.set(_reading(now_us, "now"))
 
     def set_wall(self, wall: Seconds) -> None:
         """Sets the wall reading alone. In this process only windows and calendars look at it."""
-        self._native.set_wall(micros(wall, "wall"))
+        self._native.set_wall(_reading(micros(wall, "wall"), "wall"))
 
     @property
     def now_us(self) -> int:

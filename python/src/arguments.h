@@ -39,9 +39,7 @@ inline bool bind(const Signature<N>& signature, PyObject* const* args, Py_ssize_
                    args, given, keywords, out);
 }
 
-// A key is str (its UTF-8; lone surrogates raise UnicodeEncodeError) or bytes. The bytes belong to
-// the object: it must stay alive while the key is used.
-inline bool read_key(PyObject* object, saqiya_key* key) {
+inline bool read_key_bytes(PyObject* object, saqiya_key* key) {
   if (PyUnicode_Check(object)) {
     if (PyUnicode_IS_COMPACT_ASCII(object)) {
       key->data = PyUnicode_1BYTE_DATA(object);
@@ -59,6 +57,17 @@ inline bool read_key(PyObject* object, saqiya_key* key) {
     return true;
   }
   PyErr_Format(PyExc_TypeError, "key must be str or bytes, not %.100s", Py_TYPE(object)->tp_name);
+  return false;
+}
+
+// A key is str (its UTF-8; lone surrogates raise UnicodeEncodeError) or bytes, of at most
+// SAQIYA_MAX_KEY bytes (else SaqiyaError). The bytes belong to the object: it must stay alive while
+// the key is used.
+inline bool read_key(ModuleState* state, PyObject* object, saqiya_key* key) {
+  if (!read_key_bytes(object, key)) return false;
+  if (key->len <= SAQIYA_MAX_KEY) [[likely]]
+    return true;
+  raise_error(state, SAQIYA_INVALID, -1, "a key must have at most 65,536 bytes");
   return false;
 }
 

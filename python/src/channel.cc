@@ -175,7 +175,8 @@ PyObject* send_several(ChannelObject* self, PyObject* future, saqiya_request* re
 bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request* request,
           LimiterObject** native) {
   saqiya_key bytes;
-  if (!read_limiter(self->state, limiter, native) || !read_key(key, &bytes)) return false;
+  if (!read_limiter(self->state, limiter, native) || !read_key(self->state, key, &bytes))
+    return false;
   saqiya_request_init(request, sizeof *request);
   request->limiter = (*native)->handle;
   request->key = bytes.data;
@@ -215,9 +216,7 @@ PyObject* channel_submit(PyObject* object, PyObject* const* args, Py_ssize_t cou
     return done(send(self, args[0], &request));
   }
   Items items;
-  if (!items.set(self->state, limiter, {request.key, request.key_len}, request.cost)) {
-    return nullptr;
-  }
+  items.set(limiter, {request.key, request.key_len}, request.cost);
   return send_several(self, args[0], &request, items);
 }
 
@@ -285,7 +284,7 @@ PyObject* channel_settle(PyObject* object, PyObject* const* args, Py_ssize_t cou
     return nullptr;
   }
   request.op = SAQIYA_OP_SETTLE;
-  return send_tickets(self, args[0], &request, args[3], limiter->rules, Take::kAll);
+  return send_tickets(self, args[0], &request, args[3], limiter->rules, Take::kCharges);
 }
 
 PyObject* channel_refund_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {

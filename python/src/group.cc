@@ -10,26 +10,12 @@ Items::~Items() {
   for (std::size_t i = 0; i < owned_; ++i) Py_DECREF(owners_[i]);
 }
 
-namespace {
-
-bool check_key(ModuleState* state, const saqiya_key& key) {
-  if (key.len <= SAQIYA_MAX_KEY) [[likely]]
-    return true;
-  raise_error(state, SAQIYA_INVALID, -1, "a key must have at most 65,536 bytes");
-  return false;
-}
-
-}  // namespace
-
-bool Items::set(ModuleState* state, const LimiterObject* limiter, const saqiya_key& key,
-                std::int64_t cost) {
-  if (!check_key(state, key)) return false;
+void Items::set(const LimiterObject* limiter, const saqiya_key& key, std::int64_t cost) {
   items_[0] = {limiter->handle, key.data, key.len, cost};
   rules_of_[0] = static_cast<std::uint32_t>(limiter->rules);
   count_ = 1;
   rules_ = limiter->rules;
   local_ = limiter->local;
-  return true;
 }
 
 bool Items::read_item(ModuleState* state, PyObject* object, const LimiterObject** limiter) {
@@ -51,7 +37,7 @@ bool Items::read_item(ModuleState* state, PyObject* object, const LimiterObject*
   saqiya_key key;
   std::int64_t cost;
   if (!read_limiter(state, PyTuple_GET_ITEM(fields, 0), &native) ||
-      !read_key(PyTuple_GET_ITEM(fields, 1), &key) || !check_key(state, key) ||
+      !read_key(state, PyTuple_GET_ITEM(fields, 1), &key) ||
       !read_cost(state, size == 3 ? PyTuple_GET_ITEM(fields, 2) : nullptr, &cost)) {
     return false;
   }

@@ -25,9 +25,8 @@ class Items {
 
   // object: an iterable of (limiter, key) or (limiter, key, cost). False with an exception set.
   bool read(ModuleState* state, PyObject* object);
-  // One item, whose limiter and key the caller keeps alive. False with SaqiyaError set.
-  bool set(ModuleState* state, const LimiterObject* limiter, const saqiya_key& key,
-           std::int64_t cost);
+  // One item, whose limiter and key the caller keeps alive.
+  void set(const LimiterObject* limiter, const saqiya_key& key, std::int64_t cost);
 
   const saqiya_item* data() const { return items_; }
   std::size_t count() const { return count_; }

@@ -24,13 +24,14 @@ LimiterObject* self_of(PyObject* self) { return reinterpret_cast<LimiterObject*>
 PyObject* check_item(LimiterObject* self, const saqiya_key& key, std::int64_t cost,
                      std::int64_t max_wait_us) {
   Items items;
-  return items.set(self->state, self, key, cost) ? check_items(self->state, items, max_wait_us)
-                                                 : nullptr;
+  items.set(self, key, cost);
+  return check_items(self->state, items, max_wait_us);
 }
 
 PyObject* peek_item(LimiterObject* self, const saqiya_key& key, std::int64_t cost) {
   Items items;
-  return items.set(self->state, self, key, cost) ? peek_items(self->state, items) : nullptr;
+  items.set(self, key, cost);
+  return peek_items(self->state, items);
 }
 
 // Limiter.__new__(Limiter) makes an object whose __init__ has not run.
@@ -61,8 +62,8 @@ PyObject* limiter_check(PyObject* object, PyObject* const* args, Py_ssize_t coun
   PyObject* given[2];
   saqiya_key key;
   std::int64_t cost;
-  if (!ready(self) || !bind(kCheck, args, count, keywords, given) || !read_key(given[0], &key) ||
-      !read_cost(self->state, given[1], &cost)) {
+  if (!ready(self) || !bind(kCheck, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key) || !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
   if (self->rules > 1) return check_item(self, key, cost, 0);
@@ -80,8 +81,8 @@ PyObject* limiter_peek(PyObject* object, PyObject* const* args, Py_ssize_t count
   PyObject* given[2];
   saqiya_key key;
   std::int64_t cost;
-  if (!ready(self) || !bind(kPeek, args, count, keywords, given) || !read_key(given[0], &key) ||
-      !read_cost(self->state, given[1], &cost)) {
+  if (!ready(self) || !bind(kPeek, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key) || !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
   if (self->rules > 1) return peek_item(self, key, cost);
@@ -99,8 +100,8 @@ PyObject* limiter_reserve(PyObject* object, PyObject* const* args, Py_ssize_t co
   PyObject* given[3];
   saqiya_key key;
   std::int64_t cost;
-  if (!ready(self) || !bind(kReserve, args, count, keywords, given) || !read_key(given[0], &key) ||
-      !read_cost(self->state, given[1], &cost)) {
+  if (!ready(self) || !bind(kReserve, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key) || !read_cost(self->state, given[1], &cost)) {
     return nullptr;
   }
   const std::int64_t max_wait_us = PyLong_AsLongLong(given[2]);
@@ -134,7 +135,8 @@ PyObject* give_back(LimiterObject* self, const Signature<2>& signature, Take tak
                     PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   PyObject* given[2];
   saqiya_key key;
-  if (!ready(self) || !bind(signature, args, count, keywords, given) || !read_key(given[0], &key)) {
+  if (!ready(self) || !bind(signature, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key)) {
     return nullptr;
   }
   return change(self, given[1], take, [&](saqiya_ticket* tickets, saqiya_decision* decision) {
@@ -163,7 +165,8 @@ PyObject* limiter_renew(PyObject* object, PyObject* const* args, Py_ssize_t coun
   LimiterObject* self = self_of(object);
   PyObject* given[2];
   saqiya_key key;
-  if (!ready(self) || !bind(kRenew, args, count, keywords, given) || !read_key(given[0], &key)) {
+  if (!ready(self) || !bind(kRenew, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key)) {
     return nullptr;
   }
   return change(self, given[1], Take::kNone,
@@ -180,13 +183,14 @@ PyObject* limiter_settle(PyObject* object, PyObject* const* args, Py_ssize_t cou
   PyObject* given[3];
   saqiya_key key;
   std::int64_t cost;
-  if (!ready(self) || !bind(kSettle, args, count, keywords, given) || !read_key(given[0], &key) ||
-      !read_cost(self->state, given[2], &cost)) {
+  if (!ready(self) || !bind(kSettle, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key) || !read_cost(self->state, given[2], &cost)) {
     return nullptr;
   }
-  return change(self, given[1], Take::kAll, [&](saqiya_ticket* tickets, saqiya_decision* decision) {
+  const auto settle = [&](saqiya_ticket* tickets, saqiya_decision* decision) {
     return saqiya_limiter_settle(self->handle, key.data, key.len, tickets, cost, decision);
-  });
+  };
+  return change(self, given[1], Take::kCharges, settle);
 }
 
 constexpr Signature<1> kReset = {"reset", 1, 1, {"key"}};
@@ -196,7 +200,8 @@ PyObject* limiter_reset(PyObject* object, PyObject* const* args, Py_ssize_t coun
   LimiterObject* self = self_of(object);
   PyObject* given[1];
   saqiya_key key;
-  if (!ready(self) || !bind(kReset, args, count, keywords, given) || !read_key(given[0], &key)) {
+  if (!ready(self) || !bind(kReset, args, count, keywords, given) ||
+      !read_key(self->state, given[0], &key)) {
     return nullptr;
   }
   return decide(self, [&](DecisionObject* result) {
@@ -232,7 +237,8 @@ PyObject* check_tuple(LimiterObject* self, PyObject* keys, std::int64_t cost) {
   std::vector<saqiya_decision> decisions(size);
   std::vector<saqiya_ticket> tickets(size * self->rules);
   for (std::size_t i = 0; i < size; ++i) {
-    if (!read_key(PyTuple_GET_ITEM(keys, static_cast<Py_ssize_t>(i)), &native_keys[i])) {
+    if (!read_key(self->state, PyTuple_GET_ITEM(keys, static_cast<Py_ssize_t>(i)),
+                  &native_keys[i])) {
       return nullptr;
     }
   }
@@ -406,7 +412,8 @@ PyMethodDef methods[] = {
     {"refund", as_method(limiter_refund), kFast,
      "refund($self, /, key, decision)\n--\n\n"
      "Gives back what the decision of a check took, as far as it still counts.\n\n"
-     "A decision can be refunded, settled or released once. Outcome of the result: \"allowed\",\n"
+     "A decision can be refunded, settled or released once; it is spent then, even when the store\n"
+     "was unavailable: what it may have done cannot be known. Outcome of the result: \"allowed\",\n"
      "something was given back; \"denied\", nothing was left to give; \"unavailable\", the store\n"
      "failed. Raises SaqiyaError for a decision of several items: pass decision.items[i]."},
     {"settle", as_method(limiter_settle), kFast,
@@ -414,8 +421,10 @@ PyMethodDef methods[] = {
      "Makes the charge of a check what it turned out to be: check an estimate, settle the true\n"
      "cost (0 ... 2**53 - 1) when it is known.\n\n"
      "Less is given back as by refund(); more is charged whatever the limit says, so that later\n"
-     "requests wait for it. Once for a decision. Outcome of the result: \"allowed\", done;\n"
-     "\"denied\", too late or done before: the charge no longer counts; \"unavailable\"."},
+     "requests wait for it. Once for a decision, even when the store was unavailable. In a\n"
+     "policy of several rules the lease of a concurrency rule stays as it is, to be released: a\n"
+     "hold() and a settle() go together. Outcome of the result: \"allowed\", done; \"denied\",\n"
+     "too late or done before: the charge no longer counts; \"unavailable\"."},
     {"renew", as_method(limiter_renew), kFast,
      "renew($self, /, key, decision)\n--\n\n"
      "Concurrency: lets the decision's lease live for its rule's ttl from now on.\n\n"
@@ -425,7 +434,8 @@ PyMethodDef methods[] = {
      "release($self, /, key, decision)\n--\n\n"
      "Concurrency: frees the slot that the decision holds. What other rules of the policy have\n"
      "counted stays counted (refund() gives back both). Releasing twice is harmless; so is\n"
-     "releasing after the ttl. Outcomes as those of refund()."},
+     "releasing after the ttl. When the store was unavailable, too, the lease is spent: it ends\n"
+     "with its ttl. Outcomes as those of refund()."},
     {"reset", as_method(limiter_reset), kFast,
      "reset($self, /, key)\n--\n\nForgets the key: it is as if it had never come."},
     {"check_many", as_method(limiter_check_many), kFast,

@@ -6,6 +6,21 @@
 namespace saqiya::python {
 namespace {
 
+// The message with the place in the text, which is shown unless it is long.
+void raise_at(ModuleState* state, int status, int position, const char* message, PyObject* policy) {
+  constexpr Py_ssize_t kMostShown = 200;  // characters
+  if (position < 0) {
+    raise_error(state, status, position, message);
+    return;
+  }
+  const bool shown = PyUnicode_Check(policy) && PyUnicode_GET_LENGTH(policy) <= kMostShown;
+  PyObject* text = shown ? PyUnicode_FromFormat("%s (at byte %d of %R)", message, position, policy)
+                         : PyUnicode_FromFormat("%s (at byte %d)", message, position);
+  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
+  if (bytes != nullptr) raise_error(state, status, position, bytes);
+  Py_XDECREF(text);
+}
+
 int from_text(ModuleState* state, saqiya_store* store, PyObject* policy,
               const saqiya_limiter_options& options, saqiya_limiter** limiter,
               saqiya_error* error) {
@@ -13,7 +28,7 @@ int from_text(ModuleState* state, saqiya_store* store, PyObject* policy,
   const char* text = PyUnicode_AsUTF8AndSize(policy, &length);
   if (text == nullptr) return -1;
   if (const std::size_t end = std::strlen(text); end != static_cast<std::size_t>(length)) {
-    raise_error(state, SAQIYA_BAD_POLICY, static_cast<int>(end), "unexpected zero character");
+    raise_at(state, SAQIYA_BAD_POLICY, static_cast<int>(end), "unexpected zero character", policy);
     return -1;
   }
   return saqiya_limiter_create(store, text, &options, limiter, error);
@@ -78,7 +93,7 @@ saqiya_limiter* make_limiter(ModuleState* state, saqiya_store* store, PyObject* 
   if (status == SAQIYA_OK) return limiter;
   if (status == -1) return nullptr;
   const char* message = error.message[0] != '\0' ? error.message : saqiya_status_message(status);
-  raise_error(state, status, error.position, message);
+  raise_at(state, status, error.position, message, policy);
   return nullptr;
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from conftest import StoreMaker
 
-from saqiya import Limiter, ManualClock, SaqiyaError, Store, TokenBucket
+from saqiya import Limiter, ManualClock, SaqiyaError, Store, TokenBucket, check_all
 from support import vectors
 
 NOT_INTS: list[Any] = [True, False, 0.5, 1.0, math.nan, math.inf, "3", None, b"1", [1], 1j]
@@ -73,9 +74,60 @@ def test_a_key_that_is_not_unicode_is_an_error() -> None:
             limiter.check(key)
 
 
-def test_a_key_that_is_too_long_is_an_error() -> None:
-    with pytest.raises(SaqiyaError):
-        Limiter("5/s").check("k" * 65_537)
+@pytest.mark.parametrize("policy", ["5/s", "5/s; 9/h"])
+@pytest.mark.parametrize("key", ["k" * 65_537, b"k" * 65_537, "\u00e9" * 32_769], ids=len)
+def test_a_key_that_is_too_long_is_an_error(policy: str, key: Any) -> None:
+    limiter = Limiter(policy)
+    decision = limiter.check("k")
+    calls: list[Callable[[], Any]] = [
+        lambda: limiter.check(key),
+        lambda: limiter.peek(key),
+        lambda: limiter.acquire(key, timeout=0),
+        lambda: limiter.refund(key, decision),
+        lambda: limiter.settle(key, decision, 1),
+        lambda: limiter.release(key, decision),
+        lambda: limiter.renew(key, decision),
+        lambda: limiter.reset(key),
+        lambda: limiter.check_many([key]),
+        lambda: check_all([(limiter, key)]),
+    ]
+    for call in calls:
+        with pytest.raises(SaqiyaError, match="a key must have at most 65,536 bytes"):
+            call()
+    assert limiter.refund("k", decision)  # not spent by the calls that failed
+    assert limiter.check(key[:30_000])
+
+
+def test_a_clock_out_of_its_range_says_so() -> None:
+    clock = ManualClock(5)
+    wrong: list[Callable[[], Any]] = [
+        lambda: ManualClock(-1),
+        lambda: clock.advance(-6),
+        lambda: clock.advance_us(2**52),
+        lambda: clock.set(-0.001),
+        lambda: clock.set_us(2**52 + 1),
+        lambda: clock.set_wall(-1),
+    ]
+    for call in wrong:
+        with pytest.raises(SaqiyaError, match=r"from 0 to 2\*\*52 microseconds"):
+            call()
+    assert (clock.now_us, clock.wall_us) == (5_000_000, 5_000_000)
+    clock.advance(-5)
+    assert clock.now_us == 0
+
+
+def test_a_policy_error_shows_the_place() -> None:
+    with pytest.raises(SaqiyaError) as caught:
+        Limiter("5/s; 10/mim")
+    wanted = "expected a unit: us, ms, s, min, h, d or w (at byte 8 of '5/s; 10/mim')"
+    assert (str(caught.value), caught.value.position) == (wanted, 8)
+    with pytest.raises(SaqiyaError, match=r" \(at byte 1 of '5\\x00/s'\)$"):
+        Limiter("5\0/s")
+    with pytest.raises(SaqiyaError, match=r" \(at byte \d+\)$"):
+        Limiter("5/s " + " " * 300 + "5")
+    with pytest.raises(SaqiyaError) as caught:
+        Limiter([])
+    assert caught.value.position is None
 
 
 def test_wrong_calls_are_type_errors() -> None:
