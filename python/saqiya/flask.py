@@ -298,7 +298,7 @@ def _tightness(decision: Decision) -> tuple[bool, float]:
 def _after_request(response: Response) -> Response:
     # Of several responses to one request (a later function has failed) the last one counts.
     request.environ[_STREAMED] = response.is_streamed
-    if response.is_streamed and _leases():
+    if response.is_streamed:
         response.call_on_close(functools.partial(_release, _leases()))
     return _add_fields(response)
 

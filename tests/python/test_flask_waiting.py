@@ -187,6 +187,26 @@ def test_a_later_limit_that_refuses_frees_the_slot() -> None:
     assert slots(store).peek("k").remaining == 1
 
 
+def test_what_a_stream_takes_while_it_is_sent() -> None:
+    store, _ = make_memory_store()
+    app = Flask(__name__)
+    limiter = RateLimit(app, store=store, key=lambda: "k")
+
+    @limiter.limit(ONE, name="slots")
+    def part() -> str:
+        return "a"
+
+    @app.get("/")
+    def view() -> Response:
+        return Response(stream_with_context(part() for _ in range(1)))
+
+    client = app.test_client()
+    for _ in range(3):
+        with closing(client.get("/")) as answer:
+            assert answer.text == "a"
+    assert slots(store).peek("k").remaining == 1
+
+
 def test_an_app_context_of_several_requests() -> None:
     """`g` is the same in all of them."""
     store, _ = make_memory_store()
