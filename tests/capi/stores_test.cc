@@ -253,7 +253,8 @@ TEST_P(Stores, EveryAlgorithmFromCheckToReset) {
     Result second = check({item(limiter, "k", 6)});
     EXPECT_EQ(second.decision.remaining, 0);
     // Beside other rules a lease is left alone, and unspent.
-    const bool keeps = count > 1 && second.tickets.back().algorithm == SAQIYA_CONCURRENCY;
+    const bool keeps =
+        second.tickets.size() > 1 && second.tickets.back().algorithm == SAQIYA_CONCURRENCY;
     EXPECT_EQ(one(SAQIYA_OP_SETTLE, item(limiter, "k", 2), second.tickets.data()).remaining,
               keeps ? 0 : 4);
     EXPECT_EQ(second.tickets.back().flags & 1, keeps ? 0U : 1U);
