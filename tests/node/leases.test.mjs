@@ -99,6 +99,18 @@ for (const kind of ['memory', 'redis']) {
       assert.equal(await held(limiter), 0);
     });
 
+    test('hold and settle: the true cost is charged, the lease goes on until its end', async () => {
+      const limiter = named(open(kind), 'concurrency: 2 ttl 1h; sliding-log: 9/h');
+      const used = async () =>
+        (await limiter.peek('k', 0)).rules.map(({ limit, remaining }) => limit - remaining);
+      await limiter.hold('k', async (lease) => {
+        assert.equal((await limiter.settle('k', lease.decision, 4)).outcome, 'allowed');
+        assert.deepEqual(await used(), [1, 4]);
+        assert.equal((await lease.renew()).outcome, 'allowed');
+      });
+      assert.deepEqual(await used(), [0, 4]);
+    });
+
     test('hold: never more than the limit at once, each comes to its turn', async () => {
       const limiter = named(open(kind), 'concurrency: 3 ttl 1h');
       let now = 0;
