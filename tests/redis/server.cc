@@ -75,8 +75,10 @@ Value Client::operator()(const std::vector<std::string>& words) {
 }
 
 std::string Client::info(std::string_view field) {
-  const std::string all = "\n" + text({"INFO", "everything"});
-  const std::string name = "\n" + std::string(field) + ":";
+  std::string all(1, '\n');
+  all += text({"INFO", "everything"});
+  std::string name(1, '\n');
+  name.append(field).append(":");
   const std::size_t at = all.find(name);
   if (at == std::string::npos) return {};
   const std::size_t from = at + name.size();
