@@ -137,7 +137,7 @@ TEST(MemoryGroup, UnlimitedItemsAreSkipped) {
   EXPECT_EQ(some.decision.item, 1);
   EXPECT_EQ(each[1].remaining, 9);
   EXPECT_EQ(each[2].outcome, Outcome::kAllowed);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(each[i].item, i);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(each[i].item, static_cast<std::int32_t>(i));
   EXPECT_EQ(ask_all(Op::kCheck, {item(none, "a")}).decision.outcome, Outcome::kAllowed);
   EXPECT_EQ(setup.store->stats().keys, 1U);
 }
