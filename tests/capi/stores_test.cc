@@ -218,8 +218,8 @@ constexpr const char* kPolicies[] = {
     "sliding-log: 10/h",
     "calendar: 10/day tz Asia/Kathmandu",
     "concurrency: 10 ttl 1h",
-    "3/s burst 10; 10/min; fixed-window: 10/h; sliding-window: 10/h; sliding-log: 10/h; "
-    "calendar: 10/month anchor 31 tz Africa/Cairo; concurrency: 10 ttl 1h",
+    ("3/s burst 10; 10/min; fixed-window: 10/h; sliding-window: 10/h; sliding-log: 10/h; "
+     "calendar: 10/month anchor 31 tz Africa/Cairo; concurrency: 10 ttl 1h"),
 };
 
 TEST_P(Stores, EveryAlgorithmFromCheckToReset) {
