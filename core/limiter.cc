@@ -42,18 +42,14 @@ Decision unlimited_decision(Op op) {
 }
 
 Decision failed_decision(const Limiter& limiter, Op op, std::int64_t cost, Reason reason) {
-  if (op != Op::kCheck && op != Op::kPeek) return unavailable(reason);
-  for (std::size_t i = 0; i < limiter.rules().size(); ++i) {
-    const std::int64_t capacity = limiter.rules()[i].capacity();
-    if (cost <= capacity && capacity > 0) continue;
-    Decision d;
-    d.outcome = Outcome::kNever;
-    d.limit = capacity;
-    d.retry_after = kForever;
-    d.rule = static_cast<std::int32_t>(i);
-    return d;
-  }
-  return unavailable(reason);
+  const std::int64_t capacity = limiter.bucket().capacity;
+  const bool never = (op == Op::kCheck || op == Op::kPeek) && (cost > capacity || capacity == 0);
+  if (!never) return unavailable(reason);
+  Decision d;
+  d.outcome = Outcome::kNever;
+  d.limit = capacity;
+  d.retry_after = kForever;
+  return d;
 }
 
 }  // namespace saqiya

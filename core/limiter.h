@@ -68,7 +68,8 @@ bool is_valid_name(std::string_view name);
 // anything.
 Decision unlimited_decision(Op op = Op::kCheck);
 
-// The answer when the store failed: unavailable, but never to a cost that no state would allow.
+// The answer when the store failed, of a policy that is one token bucket (Group::fail() has all
+// others): unavailable, but never to a cost that no state would allow.
 Decision failed_decision(const Limiter& limiter, Op op, std::int64_t cost, Reason reason);
 
 }  // namespace saqiya

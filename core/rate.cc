@@ -298,13 +298,4 @@ bool make_policy(std::span<const RuleSpec> specs, Policy* policy, PolicyError* e
   return true;
 }
 
-bool make_policy(std::int64_t capacity, std::int64_t tokens, Micros period, Policy* policy,
-                 PolicyError* error) {
-  RuleSpec spec;
-  spec.capacity = capacity;
-  spec.tokens = tokens;
-  spec.period = period;
-  return make_policy({&spec, 1}, policy, error);
-}
-
 }  // namespace saqiya

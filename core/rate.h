@@ -60,10 +60,6 @@ bool parse_policy(std::string_view text, Policy* policy, PolicyError* error);
 // From numbers, 1 ... kMaxRules rules: an error has no position.
 bool make_policy(std::span<const RuleSpec> specs, Policy* policy, PolicyError* error);
 
-// The same for one token bucket.
-bool make_policy(std::int64_t capacity, std::int64_t tokens, Micros period, Policy* policy,
-                 PolicyError* error);
-
 // What make_policy() would make the rule of. Of a token bucket in a policy of several rules its
 // numbers per period as it was written, else reduced.
 RuleSpec to_spec(const Rule& rule);

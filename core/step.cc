@@ -182,7 +182,6 @@ Ticket make_ticket(const Rule& rule, std::int64_t cost, const Ask& ask, const Se
 bool make_change(const Rule& rule, const Ticket& ticket, std::int64_t actual, Change* change) {
   if (!is_unspent(rule, ticket)) return false;
   change->renew = false;
-  change->actual = actual;
   change->delta = actual - ticket.cost;
   change->instant = ticket.q;
   change->lease = ticket.lease;

@@ -76,7 +76,6 @@ Ticket make_ticket(const Rule& rule, std::int64_t cost, const Ask& ask, const Se
 struct Change {
   bool renew = false;
   std::int64_t delta = 0;   // to be added to what was charged
-  std::int64_t actual = 0;  // what is to be charged in the end
   GiveBack bucket;          // token bucket: inc is the cost of |delta|
   Micros instant = 0;       // windows: end of the one charged. log: of the entry
   std::uint64_t lease = 0;  // concurrency

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/limiter.h"
 #include "core/rate.h"
@@ -19,6 +20,16 @@ inline Policy policy_of(std::string_view text) {
   PolicyError error;
   EXPECT_TRUE(parse_policy(text, &policy, &error)) << text << ": " << error.message;
   return policy;
+}
+
+// One token bucket as numbers, for make_policy().
+inline std::vector<RuleSpec> bucket_spec(std::int64_t capacity, std::int64_t tokens,
+                                         Micros period) {
+  RuleSpec spec;
+  spec.capacity = capacity;
+  spec.tokens = tokens;
+  spec.period = period;
+  return {spec};
 }
 
 class Limited {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/rate.h"
+#include "tests/support/limited.h"
 #include "tests/support/policy_check.h"
 #include "tests/support/vector_runner.h"
 
@@ -152,7 +153,7 @@ TEST(PolicyVectors, Numbers) {
   for (const Json& row : data.at("numbers_accepted")) {
     SCOPED_TRACE(row.dump());
     const auto given = row.at("given").get<std::vector<std::int64_t>>();
-    ASSERT_TRUE(make_policy(given.at(0), given.at(1), given.at(2), &policy, &error))
+    ASSERT_TRUE(make_policy(bucket_spec(given.at(0), given.at(1), given.at(2)), &policy, &error))
         << error.message;
     expect_bucket(row, policy);
   }

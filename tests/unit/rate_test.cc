@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/bucket_harness.h"
+#include "tests/support/limited.h"
 #include "tests/support/policy_check.h"
 
 namespace saqiya {
@@ -245,10 +246,10 @@ TEST(Rate, AnAlgorithmMisspeltIsNotTakenForSomethingElse) {
 TEST(Rate, NumbersInsteadOfText) {
   Policy policy;
   PolicyError error;
-  ASSERT_TRUE(make_policy(20, 5, kSecond, &policy, &error));
+  ASSERT_TRUE(make_policy(test::bucket_spec(20, 5, kSecond), &policy, &error));
   EXPECT_EQ(policy.text, "5/s burst 20");
   EXPECT_EQ(bucket(parsed(policy.text)).period, bucket(policy).period);
-  EXPECT_FALSE(make_policy(20, 0, kSecond, &policy, &error));
+  EXPECT_FALSE(make_policy(test::bucket_spec(20, 0, kSecond), &policy, &error));
   EXPECT_FALSE(error.message.empty());
   EXPECT_EQ(policy.text, "5/s burst 20");
 }
@@ -259,7 +260,8 @@ TEST(Rate, TheCanonicalTextGivesTheSamePolicy) {  // C157: parse(format(p)) == p
     const TokenBucket rule = test::random_rule(random);
     Policy made;
     PolicyError error;
-    ASSERT_TRUE(make_policy(rule.capacity, rule.tokens, rule.period, &made, &error));
+    const auto spec = test::bucket_spec(rule.capacity, rule.tokens, rule.period);
+    ASSERT_TRUE(make_policy(spec, &made, &error));
     const Policy again = parsed(made.text);
     ASSERT_EQ(again.text, made.text);
     ASSERT_EQ(bucket(again).capacity, rule.capacity) << made.text;
