@@ -1,4 +1,5 @@
-# Third-party libraries, as the targets absl::*, saqiya::hiredis, saqiya::cares and OpenSSL::Crypto.
+# Third-party libraries, as the targets absl::*, saqiya::hiredis, saqiya::cares, OpenSSL::SSL and
+# OpenSSL::Crypto.
 #
 # SAQIYA_DEPS=system takes the platform's shared libraries. SAQIYA_DEPS=static takes archives built with
 # -fPIC, so that one self-contained binary results: abseil from packaging/deps/build (name its prefix in
@@ -29,7 +30,7 @@ endfunction()
 
 find_package(Threads REQUIRED)
 find_package(absl CONFIG REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS SSL Crypto)
 saqiya_find_library(hiredis hiredis/hiredis.h hiredis)
 saqiya_find_library(cares ares.h cares)
 

@@ -4,7 +4,8 @@
 add_library(saqiya_warnings INTERFACE)
 if(SAQIYA_WARNINGS)
   target_compile_options(saqiya_warnings INTERFACE
-    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+    $<$<CXX_COMPILER_ID:Clang>:-Wreserved-identifier>)
 endif()
 
 # Hidden by default, and position independent: the core ends up in shared objects of three kinds.
