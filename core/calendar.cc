@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/fork.h"
+
 namespace saqiya {
 namespace {
 
@@ -114,6 +116,7 @@ std::shared_ptr<const Calendar> Calendar::make(Unit unit, std::string_view zone,
     return fail(Fault::kZone, "expected the name of a time zone, such as Africa/Cairo or UTC");
   }
   absl::TimeZone loaded;
+  const ForkHold hold;  // a table of all zones, under a lock
   if (!absl::LoadTimeZone({zone.data(), zone.size()}, &loaded)) {
     return fail(Fault::kZone, "the time zone " + std::string(zone) +
                                   " is not known on this machine (is tzdata installed?)");

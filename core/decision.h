@@ -18,7 +18,17 @@ enum class Outcome : std::int32_t {
   kUnavailable = 4
 };
 
-// Why an outcome is kUnavailable. The numbers are those of saqiya_reason.
+// Which way a decision was made. The numbers are those of saqiya_source.
+enum class Source : std::int32_t {
+  kStore = 0,
+  kCache = 1,   // a refusal of the server's, remembered in this process
+  kLocal = 2,   // the server did not answer: by the limiter's failure policy
+  kOpen = 3,    // ...
+  kClosed = 4,  // ...
+};
+
+// Why the server did not answer: of kUnavailable, and of what the failure policy decided. The
+// numbers are those of saqiya_reason.
 enum class Reason : std::int32_t {
   kNone = 0,
   kConnect = 1,
@@ -36,6 +46,22 @@ enum class Reason : std::int32_t {
   kCancelled = 13,
 };
 
+// Whether a request that failed for this reason has certainly changed nothing.
+inline bool is_certainly_undone(Reason reason) {
+  switch (reason) {
+    case Reason::kConnect:
+    case Reason::kResolve:
+    case Reason::kAuth:
+    case Reason::kRefused:
+    case Reason::kReadOnly:
+    case Reason::kServerMemory:  // a script is refused before its first write, or not at all
+    case Reason::kBusy:
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct Decision {
   Outcome outcome = Outcome::kNone;
   Reason reason = Reason::kNone;
@@ -46,7 +72,8 @@ struct Decision {
   Micros delay = 0;
   std::int32_t rule = 0;  // the rule that bound, by its index in its limiter
   std::int32_t item = 0;  // and the item it belongs to, of several that were asked together
-  std::int64_t reserved64 = 0;
+  Source source = Source::kStore;
+  std::int32_t reserved32 = 0;
 };
 
 inline Decision unavailable(Reason reason) {

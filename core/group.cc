@@ -10,8 +10,6 @@ namespace {
 __extension__ using Wide = __int128;
 
 bool is_change(Op op) { return op == Op::kRefund || op == Op::kSettle || op == Op::kRenew; }
-bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
-
 bool is_never(const Part& leader) {
   const std::int64_t capacity = leader.rule().capacity();
   return leader.total > capacity || capacity == 0;
@@ -260,6 +258,18 @@ void Group::fail(Reason reason, Answer* answer) const {
     report(part, d, Ticket{});
   }
   answer->decision = bound;
+}
+
+Group Group::subset(std::span<const std::uint32_t> leaders, bool may_charge) const {
+  Group some(op_);
+  some.may_charge_ = may_charge && may_charge_;
+  some.parts_.reserve(leaders.size());
+  for (const std::uint32_t leader : leaders) {
+    Part& part = some.parts_.emplace_back(parts_[leader]);
+    part.leader = some.rules_++;
+    part.last = part.leader;
+  }
+  return some;
 }
 
 Group Group::give_back(std::uint64_t epoch) const {

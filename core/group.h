@@ -64,11 +64,15 @@ class Group {
   void finish(bool charged, std::uint64_t epoch, Answer* answer) const;
   // The store failed.
   void fail(Reason reason, Answer* answer) const;
+  std::span<Decision> each() const { return each_; }
+  std::span<Ticket> tickets_out() const { return tickets_out_; }
   // The request was cancelled, or its answer was given: its `each` and `tickets_out` are gone.
   void forget_outputs() {
     each_ = {};
     tickets_out_ = {};
   }
+  // The same of some of the leaders only.
+  Group subset(std::span<const std::uint32_t> leaders, bool may_charge) const;
   // The refund of all that this check charged; its parts are the leaders.
   Group give_back(std::uint64_t epoch) const;
 

@@ -2,11 +2,14 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <new>
+
+#include "core/fork.h"
 
 namespace saqiya {
 namespace {
@@ -27,20 +30,40 @@ const EVP_MD* sha256_algorithm() {
   return algorithm;
 }
 
-Digest sha256(std::string_view secret, std::string_view text) {
+// Of the one after the other.
+Digest sha256(std::string_view first, std::string_view second) {
   const EVP_MD* const algorithm = sha256_algorithm();
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
   Digest digest{};
-  unsigned int length = digest.size();
-  const auto* data = reinterpret_cast<const unsigned char*>(text.data());
-  bool ok = algorithm != nullptr;
-  if (ok && secret.empty()) {
-    ok = EVP_Digest(data, text.size(), digest.data(), &length, algorithm, nullptr) == 1;
-  } else if (ok) {
-    ok = HMAC(algorithm, secret.data(), static_cast<int>(secret.size()), data, text.size(),
-              digest.data(), &length) != nullptr;
+  if (algorithm == nullptr || context == nullptr ||
+      EVP_DigestInit_ex(context.get(), algorithm, nullptr) != 1 ||
+      EVP_DigestUpdate(context.get(), first.data(), first.size()) != 1 ||
+      EVP_DigestUpdate(context.get(), second.data(), second.size()) != 1 ||
+      EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) != 1) {
+    throw std::bad_alloc();  // the only way these calls fail
   }
-  if (!ok) throw std::bad_alloc();  // the only way these calls fail
   return digest;
+}
+
+std::string_view bytes_of(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+// RFC 2104. OpenSSL's HMAC() fetches its algorithms anew on each call, by name and under locks.
+Digest hmac_sha256(std::string_view secret, std::string_view text) {
+  std::array<char, 64> inner{};
+  Digest shortened;
+  if (secret.size() > inner.size()) {
+    shortened = sha256(secret, {});
+    secret = bytes_of(shortened);
+  }
+  std::copy(secret.begin(), secret.end(), inner.begin());
+  std::array<char, 64> outer = inner;
+  for (char& c : inner) c = static_cast<char>(c ^ 0x36);
+  for (char& c : outer) c = static_cast<char>(c ^ 0x5C);
+  const Digest first = sha256({inner.data(), inner.size()}, text);
+  return sha256({outer.data(), outer.size()}, bytes_of(first));
 }
 
 bool needs_escape(unsigned char c) {
@@ -49,7 +72,10 @@ bool needs_escape(unsigned char c) {
 
 }  // namespace
 
-bool prepare_digests() { return sha256_algorithm() != nullptr; }
+bool prepare_digests() {
+  const ForkHold hold;
+  return sha256_algorithm() != nullptr;
+}
 
 void append_key_part(std::string_view part, std::string* out) {
   if (part.empty()) {
@@ -80,12 +106,18 @@ void append_subject(std::string_view subject, bool hash_all, std::string_view se
     append_key_part(subject, out);
     return;
   }
-  const Digest digest = sha256(secret, subject);
+  const Digest digest = secret.empty() ? sha256(subject, {}) : hmac_sha256(secret, subject);
   out->push_back('#');
   for (std::size_t i = 0; i < 16; ++i) {
     out->push_back(kLowerHex[digest[i] >> 4]);
     out->push_back(kLowerHex[digest[i] & 15]);
   }
+}
+
+bool is_plain_subject(std::string_view subject) {
+  if (subject.empty() || subject.size() > kMaxPlainSubject || subject.front() == '#') return false;
+  return std::none_of(subject.begin(), subject.end(),
+                      [](char c) { return needs_escape(static_cast<unsigned char>(c)); });
 }
 
 std::string policy_identity(std::string_view name, std::string_view canonical_text) {

@@ -20,6 +20,9 @@ void append_key_part(std::string_view part, std::string* out);
 void append_subject(std::string_view subject, bool hash_all, std::string_view secret,
                     std::string* out);
 
+// Whether a subject stands there as it is, unless all are hashed.
+bool is_plain_subject(std::string_view subject);
+
 // The policy's part of key names: the escaped name, or six characters of a digest of the canonical
 // text.
 std::string policy_identity(std::string_view name, std::string_view canonical_text);

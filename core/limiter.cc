@@ -5,16 +5,60 @@
 
 namespace saqiya {
 
-Limiter::Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, Micros deadline)
+namespace {
+
+std::vector<std::string> identities_of(const std::string& name, const Policy& policy) {
+  std::vector<std::string> identities;
+  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
+    identities.push_back(policy_identity(name, policy.text) + ":" + rule_name(policy, i));
+  }
+  return identities;
+}
+
+}  // namespace
+
+Limiter::Limiter(std::shared_ptr<Store> store, Policy policy, LimiterOptions options)
     : store_(std::move(store)),
       policy_(std::move(policy)),
-      name_(std::move(name)),
+      name_(std::move(options.name)),
       is_bucket_(policy_.rules.size() == 1 && policy_.rules.front().is_bucket()),
-      deadline_(deadline > 0 ? deadline : store_->deadline()) {
-  for (std::size_t i = 0; i < policy_.rules.size(); ++i) {
-    const std::string rule = rule_name(policy_, i);
-    identities_.push_back(policy_identity(name_, policy_.text) + ":" + rule);
-    bindings_.push_back(store_->bind(identities_.back()));
+      identities_(identities_of(name_, policy_)),
+      deadline_(options.deadline > 0 ? options.deadline : store_->deadline()),
+      failure_(options.failure) {
+  prepare();
+  remembers_denials_ = is_bucket_ && options.deny_cache && store_->remembers_denials();
+  if (failure_ != FailureMode::kLocal || is_unlimited()) return;
+  if (const std::shared_ptr<Store> local = store_->local_table()) {
+    Policy rules = options.fallback ? *options.fallback : share_of(policy_, options.share);
+    fallback_.reset(new Limiter(local, std::move(rules), fallback_identities(options), *this));
+  }
+}
+
+Limiter::Limiter(std::shared_ptr<Store> store, Policy policy, std::vector<std::string> identities,
+                 const Limiter& of)
+    : store_(std::move(store)),
+      policy_(std::move(policy)),
+      name_(of.name_),
+      is_bucket_(policy_.rules.size() == 1 && policy_.rules.front().is_bucket()),
+      identities_(std::move(identities)),
+      deadline_(of.deadline_) {
+  prepare();
+}
+
+// Those who share their state on the server share it in the local table, too, as far as they have
+// the same rules there.
+std::vector<std::string> Limiter::fallback_identities(const LimiterOptions& options) const {
+  std::vector<std::string> identities;
+  for (std::size_t i = 0; i < identities_.size(); ++i) {
+    identities.push_back(options.fallback ? identities_[i] + "@" + options.fallback->text
+                                          : identities_[i] + "@" + std::to_string(options.share));
+  }
+  return identities;
+}
+
+void Limiter::prepare() {
+  for (std::size_t i = 0; i < identities_.size(); ++i) {
+    bindings_.push_back(store_->bind(identities_[i]));
     http_items_.push_back(http::item_prefix(*this, i));
   }
   http_policy_ = http::policy_field(*this);

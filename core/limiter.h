@@ -1,8 +1,10 @@
-// A limiter: a policy bound to a store. Immutable after creation, so any thread may use it.
+// A limiter: a policy bound to a store. Any thread may use it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,15 +12,32 @@
 
 #include "core/decision.h"
 #include "core/rate.h"
+#include "core/share.h"
 #include "core/siphash.h"
 #include "core/store.h"
 
 namespace saqiya {
 
+// What becomes of checks that a remote store does not answer: see failure.h. The numbers are those
+// of saqiya_failure.
+enum class FailureMode : std::uint32_t { kLocal = 1, kOpen = 2, kClosed = 3, kError = 4 };
+
+struct LimiterOptions {
+  std::string name;     // empty when unnamed
+  Micros deadline = 0;  // 0 takes the store's
+  FailureMode failure = FailureMode::kError;
+  std::uint32_t share = kWholeShare;  // kLocal: millionths of the policy
+  std::optional<Policy> fallback;     // kLocal: instead of a share of it; has as many rules
+  bool deny_cache = true;
+};
+
+// Immutable but for one flag, that of denials.
 class Limiter : public std::enable_shared_from_this<Limiter> {
  public:
-  // name: empty when unnamed. deadline: 0 takes the store's.
-  Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, Micros deadline);
+  Limiter(std::shared_ptr<Store> store, Policy policy, LimiterOptions options);
+  Limiter(std::shared_ptr<Store> store, Policy policy, std::string name, Micros deadline)
+      : Limiter(std::move(store), std::move(policy),
+                LimiterOptions{.name = std::move(name), .deadline = deadline, .fallback = {}}) {}
 
   const Policy& policy() const { return policy_; }
   std::span<const Rule> rules() const { return policy_.rules; }
@@ -31,6 +50,18 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   Store& store() const { return *store_; }
   const std::shared_ptr<Store>& shared_store() const { return store_; }
   Micros deadline() const { return deadline_; }
+
+  FailureMode failure() const { return failure_; }
+  // What decides while the store does not: a limiter on the store's local table. Null unless the
+  // mode is kLocal and the store has one.
+  const Limiter* fallback() const { return fallback_.get(); }
+
+  // Whether refusals may be remembered (redis/deny_cache.h): of one token bucket of which nothing
+  // is ever given back.
+  bool remembers_denials() const { return remembers_denials_.load(std::memory_order_relaxed); }
+  void stop_remembering_denials() const {
+    remembers_denials_.store(false, std::memory_order_relaxed);
+  }
 
   // "policy:rule" as it stands in key names, escaped: "login:b", or "k3jx2a:b" when unnamed;
   // "login:b1s" and "login:f1d" of a policy of several rules. Of every rule.
@@ -48,6 +79,12 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   }
 
  private:
+  // The fallback of another: under its name, with the keys of these identities.
+  Limiter(std::shared_ptr<Store> store, Policy policy, std::vector<std::string> identities,
+          const Limiter& of);
+  void prepare();
+  std::vector<std::string> fallback_identities(const LimiterOptions& options) const;
+
   std::shared_ptr<Store> store_;
   Policy policy_;
   std::string name_;
@@ -59,6 +96,9 @@ class Limiter : public std::enable_shared_from_this<Limiter> {
   std::vector<std::string> http_items_;
   Charge unit_charge_;
   Micros deadline_;
+  FailureMode failure_ = FailureMode::kError;
+  mutable std::atomic<bool> remembers_denials_{false};
+  std::unique_ptr<const Limiter> fallback_;
 };
 
 // Names are 1 to 64 printable ASCII characters.

@@ -1,6 +1,6 @@
-// A four-byte mutex for the memory store's shards: one compare-exchange to take when free, a short
-// spin and then a futex wait when not. std::mutex would take 40 bytes of each shard's cache line,
-// and nobody could ask it whether it is held.
+// A four-byte mutex for the memory store's shards, and for flights: one compare-exchange to take
+// when free, a short spin and then a futex wait when not. std::mutex would take 40 bytes of each
+// shard's cache line, and nobody could ask it whether it is held.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,11 @@ class Lock {
     if (!state_.compare_exchange_strong(free, kHeld)) wait();
   }
 
+  bool try_lock() {
+    std::uint32_t free = kFree;
+    return state_.compare_exchange_strong(free, kHeld);
+  }
+
   void unlock() {
     if (state_.exchange(kFree) == kContended) state_.notify_one();
   }
@@ -25,7 +30,7 @@ class Lock {
   enum : std::uint32_t { kFree, kHeld, kContended };
 
   void wait() {
-    // Holders leave within some tens of nanoseconds, unless a table is growing.
+    // A shard's holder leaves within some tens of nanoseconds, unless its table is growing.
     for (int i = 0; i < 100; ++i) {
       std::uint32_t free = kFree;
       if (state_.load(std::memory_order_relaxed) == kFree &&

@@ -2,6 +2,7 @@
 // memory store reads its clock, Redis uses the server's.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,9 @@ enum class Op : std::uint8_t {
   kSettle = 5,  // the charge of a ticket becomes `cost`
   kRenew = 6,   // the lease of a ticket begins anew
 };
+
+// Whether it asks for something, which failure policies can answer; else it changes something.
+inline bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
 
 // One limiter, key and cost of several that are decided together.
 struct Item {
@@ -68,7 +72,10 @@ struct Binding {
   std::string key_tail;  // Redis: "}:" and the rule's identity
 };
 
+// The layout's meaning is that of saqiya_store_stats.
 struct StoreStats {
+  static constexpr std::size_t kLatencies = 16;
+
   std::uint64_t keys = 0;
   std::uint64_t bytes = 0;
   std::uint64_t evictions = 0;
@@ -76,6 +83,31 @@ struct StoreStats {
   std::uint64_t batches = 0;
   std::uint64_t connects = 0;
   std::uint64_t failures = 0;
+  std::uint64_t allowed = 0;
+  std::uint64_t denied = 0;
+  std::uint64_t cached = 0;
+  std::uint64_t local_allowed = 0;
+  std::uint64_t local_denied = 0;
+  std::uint64_t opened = 0;
+  std::uint64_t closed = 0;
+  std::uint64_t outages = 0;
+  std::uint64_t degraded = 0;
+  std::array<std::uint64_t, kLatencies> latency{};
+};
+
+// What an operator should know of; see saqiya_event.
+struct Event {
+  // The numbers are those of saqiya_event_kind.
+  enum class Kind : std::uint32_t { kNone = 0, kOutage = 1, kRecovered = 2, kRefused = 3 };
+
+  Kind kind = Kind::kNone;
+  Reason reason = Reason::kNone;
+  std::uint32_t suppressed = 0;
+  Micros wall = 0;
+  Micros duration = 0;
+  std::uint64_t decisions = 0;
+  std::array<char, 112> server{};   // ends with a zero
+  std::array<char, 248> message{};  // so does this
 };
 
 struct QueueOptions {
@@ -138,6 +170,15 @@ class Store {
   virtual std::unique_ptr<Queue> open_queue(const std::shared_ptr<Store>& self,
                                             const QueueOptions& options) = 0;
   virtual StoreStats stats() const = 0;
+
+  // Of a remote store: the store in this process that decides while it does not. Else null.
+  virtual std::shared_ptr<Store> local_table() const { return nullptr; }
+  // Whether limiters may answer from refusals that are remembered in this process.
+  virtual bool remembers_denials() const { return false; }
+
+  virtual bool has_event() const { return false; }
+  // False when there is none. Each is given once.
+  virtual bool next_event(Event*) { return false; }
 };
 
 // Ranges are those of saqiya_store_options; open_store checks them.

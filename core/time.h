@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <ctime>
 #include <limits>
 
 namespace saqiya {
@@ -47,5 +48,10 @@ class ManualClock final : public Clock {
 // The operating system's monotonic clock. Never fails, never goes back.
 Micros system_monotonic();
 Micros system_wall();
+
+inline timespec to_timespec(Micros span) {
+  return {static_cast<time_t>(span / kMicrosPerSecond),
+          static_cast<long>(span % kMicrosPerSecond) * 1000};
+}
 
 }  // namespace saqiya

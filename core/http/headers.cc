@@ -8,7 +8,9 @@
 namespace saqiya::http {
 namespace {
 
-constexpr std::int64_t kUnavailableRetrySeconds = 1;
+// With 503: so long at least and at the most.
+constexpr std::int64_t kShortestPause = 1;
+constexpr std::int64_t kLongestPause = 5;
 constexpr std::int64_t kSecondsPerDay = 86'400;
 
 std::int64_t ceil_seconds(Micros time) {
@@ -50,6 +52,12 @@ std::size_t binding_rule(const Limiter& limiter, const Decision& decision) {
   return std::min(rule, limiter.rules().size() - 1);
 }
 
+// Whose rules a decision is about. (Fallbacks have as many.)
+const Limiter& decider(const Limiter& limiter, const Decision& decision) {
+  const bool local = decision.source == Source::kLocal && limiter.fallback() != nullptr;
+  return local ? *limiter.fallback() : limiter;
+}
+
 // w: the seconds in which the quota is used up at the most; 0: none can be given.
 std::int64_t window_seconds(const Rule& rule) {
   switch (rule.algorithm) {
@@ -69,16 +77,17 @@ std::int64_t window_seconds(const Rule& rule) {
 
 Numbers numbers(const Limiter& limiter, const Decision& decision) {
   Numbers n;
-  if (decision.outcome == Outcome::kUnavailable || decision.outcome == Outcome::kNone) {
+  if (decision.outcome == Outcome::kUnavailable || decision.outcome == Outcome::kNone ||
+      decision.source == Source::kClosed) {
     n.status = 503;
-    n.retry_after_s = kUnavailableRetrySeconds;
+    n.retry_after_s = std::clamp(ceil_seconds(decision.retry_after), kShortestPause, kLongestPause);
     return n;
   }
   n.status = decision.outcome == Outcome::kAllowed ? 200 : 429;
   if (decision.outcome == Outcome::kDenied) {
     n.retry_after_s = std::max<std::int64_t>(1, ceil_seconds(decision.retry_after));
   }
-  if (limiter.is_unlimited()) return n;
+  if (limiter.is_unlimited() || decision.source == Source::kOpen) return n;
   n.has_limit = 1;
   // Cut to what a limiter can say: the decision may be a program's own.
   n.limit = std::clamp<std::int64_t>(decision.limit, 0, kMaxCount);
@@ -86,7 +95,7 @@ Numbers numbers(const Limiter& limiter, const Decision& decision) {
   const Micros reset_after = std::max<Micros>(0, decision.reset_after);
   n.reset_s = ceil_seconds(reset_after);
   if (n.remaining < n.limit) {
-    const Rule& rule = limiter.rules()[binding_rule(limiter, decision)];
+    const Rule& rule = decider(limiter, decision).rules()[binding_rule(limiter, decision)];
     n.t_s = ceil_seconds(rule.is_bucket() ? next_token(rule.bucket, n, reset_after) : reset_after);
     // Never later than Retry-After, which counts from the exact remainder.
     if (n.retry_after_s >= 0) n.t_s = std::min(n.t_s, n.retry_after_s);
@@ -121,11 +130,12 @@ std::string fields(const Limiter& limiter, const Decision& decision, Choice choi
     append_field("X-RateLimit-Reset", std::to_string(n.reset_s), &out);
   }
   if (choice.draft) {
-    std::string item = limiter.http_item(binding_rule(limiter, decision));
+    const Limiter& by = decider(limiter, decision);
+    std::string item = by.http_item(binding_rule(by, decision));
     item += std::to_string(n.remaining);
     if (n.t_s >= 0) item += ";t=" + std::to_string(n.t_s);
     append_field("RateLimit", item, &out);
-    append_field("RateLimit-Policy", limiter.http_policy(), &out);
+    append_field("RateLimit-Policy", by.http_policy(), &out);
   }
   return out;
 }

@@ -83,6 +83,7 @@ void prepare_call(const Request& request, Call* call) {
   call->wire = request.op;
   call->reservation = false;
   call->cost = request.cost;
+  call->max_wait = request.max_wait;
   call->want_ticket = request.want_ticket;
   switch (request.op) {
     case Op::kCheck:
@@ -112,9 +113,9 @@ void prepare_call(const Request& request, Call* call) {
   }
 }
 
-std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last,
-                         const KeyBytes& keys, bool as_eval, const BatchClock& clock,
-                         std::string* scratch, std::string* out) {
+std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, const KeyBytes& keys,
+                         bool as_eval, const BatchClock& clock, std::string* scratch,
+                         std::string* out) {
   std::string& arguments = *scratch;
   arguments.clear();
   if (clock.given >= 0) {
@@ -127,9 +128,8 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   std::size_t argument_count = 1;
   const Call* group = nullptr;
   std::int64_t in_group = 0;
-  for (std::uint64_t seq = first; seq < last; ++seq) {
+  for (std::uint64_t seq = first; seq != kNoCall; seq = calls.at(seq).next) {
     const Call& call = calls.at(seq);
-    if (call.state != Call::State::kSent) continue;
     ++count;
     key_count += call.key_count;
     if (group != nullptr && !same_arguments(*group, call)) {
@@ -155,9 +155,8 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   // Keys that lie end to end are copied in one piece.
   std::uint64_t from = 0;
   std::size_t size = 0;
-  for (std::uint64_t seq = first; seq < last; ++seq) {
+  for (std::uint64_t seq = first; seq != kNoCall; seq = calls.at(seq).next) {
     const Call& call = calls.at(seq);
-    if (call.state != Call::State::kSent) continue;
     if (size > 0 && call.key_at != from + size) {
       out->append(keys.at(from, size));
       size = 0;
@@ -170,8 +169,7 @@ std::size_t append_batch(const Ring<Call>& calls, std::uint64_t first, std::uint
   return count;
 }
 
-BatchReply::BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_t first,
-                       std::uint64_t last)
+BatchReply::BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_t first)
     : reply_(reply) {
   const std::span<const ReplyItem> items = reply.items();
   if (items[0].kind != ReplyItem::kArray || items.size() < 2) return;
@@ -179,16 +177,15 @@ BatchReply::BatchReply(const Reply& reply, const Ring<Call>& calls, std::uint64_
     return;
   }
   now_ = items[1].number;
-  valid_ = fits(calls, first, last);
+  valid_ = fits(calls, first);
 }
 
 // Counted before the first answer is given: one reply that is not ours must not decide anything.
-bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first, std::uint64_t last) const {
+bool BatchReply::fits(const Ring<Call>& calls, std::uint64_t first) const {
   const std::span<const ReplyItem> items = reply_.items();
   std::size_t at = at_;
-  for (std::uint64_t seq = first; seq < last; ++seq) {
+  for (std::uint64_t seq = first; seq != kNoCall; seq = calls.at(seq).next) {
     const Call& call = calls.at(seq);
-    if (!call.is_in_batch()) continue;
     if (at >= items.size()) return false;
     if (call.group != nullptr) {
       // Each key of a reset has a result of its own, which may be an error.
@@ -219,22 +216,24 @@ bool BatchReply::take_fraction(std::uint32_t n, Fraction* fraction) {
   return true;
 }
 
-void fail_call(const Call& call, Reason reason, Answer* answer) {
-  if (call.group != nullptr) {
-    call.group->group.fail(reason, answer);
-  } else {
-    answer->decision = failed_decision(*call.held->limiter, call.op, call.cost, reason);
+ErrorClass BatchReply::take_error() {
+  const std::string_view text = reply_.text(reply_.items()[at_++]);
+  const ErrorClass error = classify_error(text);
+  must_leave_ = must_leave_ || error.leave;
+  if (!error.out_of_range) {
+    refusal_ = error.reason;
+    refusal_text_ = text;
   }
+  return error;
 }
 
 void BatchReply::next(const Call& call, Answer* answer) {
   must_go_again_ = false;
+  failure_ = Reason::kNone;
   if (call.group != nullptr) return next_group(call, answer);
   const std::span<const ReplyItem> items = reply_.items();
   if (valid_ && at_ < items.size() && items[at_].kind == ReplyItem::kError) {
-    const ErrorClass error = classify_error(reply_.text(items[at_++]));
-    must_leave_ = must_leave_ || error.leave;
-    answer->decision = failed_decision(*call.held->limiter, call.op, call.cost, error.reason);
+    failure_ = take_error().reason;
     return;
   }
   const TokenBucket& rule = call.held->limiter->bucket();
@@ -244,7 +243,7 @@ void BatchReply::next(const Call& call, Answer* answer) {
   if (call.wire == Op::kRefund) valid_ = valid_ && take_number(&given);
   valid_ = valid_ && take_fraction(call.wire == Op::kReset ? 1 : rule.tokens, &value);
   if (!valid_) {
-    decision = failed_decision(*call.held->limiter, call.op, call.cost, Reason::kProtocol);
+    failure_ = Reason::kProtocol;
     return;
   }
   switch (call.op) {

@@ -1,45 +1,50 @@
-// What a Redis store was opened with, and its counters; shared by its queues.
+// What a Redis store was opened with, and what its queues and flights share: counters, breakers,
+// events, refusals that are remembered.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "core/decision.h"
+#include "core/failure.h"
+#include "core/redis/breaker.h"
+#include "core/redis/deny_cache.h"
+#include "core/redis/endpoint.h"
+#include "core/redis/events.h"
+#include "core/redis/tls.h"
+#include "core/store.h"
 #include "core/time.h"
 
 namespace saqiya::redis {
-
-// Where the server is and how to log in.
-struct Endpoint {
-  bool local = false;  // a Unix socket at `path`, else TCP to host:port
-  std::string host;    // without brackets
-  std::uint16_t port = 6379;
-  std::string path;
-  bool has_password = false;
-  std::string user;  // empty: the default user
-  std::string password;
-  std::uint32_t database = 0;
-};
 
 struct Counters {
   std::atomic<std::uint64_t> requests{0};
   std::atomic<std::uint64_t> batches{0};
   std::atomic<std::uint64_t> connects{0};
-  std::atomic<std::uint64_t> failures{0};
+  // Checks that the server answered.
+  std::atomic<std::uint64_t> allowed{0};
+  std::atomic<std::uint64_t> denied{0};
+  // Requests by how long their answers took: see saqiya_store_stats.
+  std::array<std::atomic<std::uint64_t>, StoreStats::kLatencies> latency{};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t by) {
     counter.fetch_add(by, std::memory_order_relaxed);
   }
-};
-
-// When the server may be tried again. Shared, so that a server that is down is tried by one
-// connection of the process at a time, however many there are.
-struct BackOff {
-  std::atomic<Micros> retry_at{0};  // no opening before this
-  std::atomic<int> failures{0};     // openings that failed in a row
-  std::atomic<Reason> reason{Reason::kConnect};
+  // The server's answer to a request of the caller's.
+  void count_answer(Op op, Outcome outcome) {
+    if (op != Op::kCheck || outcome == Outcome::kUnavailable) return;
+    add(outcome == Outcome::kAllowed ? allowed : denied, 1);
+  }
+  // A batch of so many requests was answered so long after it had been sent.
+  void count_latency(Micros took, std::uint64_t count) {
+    const auto units = static_cast<std::uint64_t>(std::max<Micros>(0, took - 1)) / 64;
+    const auto slot = static_cast<std::size_t>(std::bit_width(units));
+    add(latency[std::min(slot, latency.size() - 1)], count);
+  }
 };
 
 struct Config {
@@ -53,7 +58,12 @@ struct Config {
   std::uint32_t connections = 4;
   std::string nameservers;  // "address:port, ..."; empty: the system's, as always but in tests
   mutable Counters counters;
-  mutable BackOff back_off;
+  mutable TlsContexts tls;
+  mutable Breaker breaker;    // of the server, where there is one
+  mutable Breakers breakers;  // of the servers of a cluster
+  mutable Failover failover;
+  mutable Events events{failover.counters().failures};
+  mutable DenyCache deny_cache;
 };
 
 }  // namespace saqiya::redis

@@ -1,283 +1,226 @@
 #include "core/redis/connection.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "core/redis/error.h"
+#include "core/redis/login.h"
 #include "core/redis/lua/script.lua.h"
 
 namespace saqiya::redis {
 namespace {
 
-constexpr std::size_t kReadSize = 16384;
-
-void set_option(int fd, int level, int name, int value) {
-  setsockopt(fd, level, name, &value, sizeof value);
-}
-
-// A peer that vanished without a word is noticed within about a minute, also when idle.
-void tune_tcp(int fd) {
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
-bool unix_address(const std::string& path, Address* address) {
-  sockaddr_un un{};
-  if (path.size() >= sizeof un.sun_path) return false;
-  un.sun_family = AF_UNIX;
-  std::memcpy(un.sun_path, path.data(), path.size());
-  std::memcpy(&address->storage, &un, sizeof un);
-  address->size = sizeof un;
-  return true;
-}
+// How often sentinels are asked whether the master is still the master.
+constexpr Micros kPauseOfQuestions = kMicrosPerSecond;
 
 }  // namespace
 
 Connection::Connection(const Config& config, int epoll_fd)
-    : config_(config), epoll_fd_(epoll_fd), resolver_(epoll_fd) {}
-
-Connection::~Connection() { close(); }
-
-void Connection::open(Micros now, Micros limit) {
-  const Endpoint& endpoint = config_.endpoint;
-  limit_ = limit;
-  addresses_.clear();
-  address_at_ = 0;
-  Address address;
-  if (endpoint.local ? unix_address(endpoint.path, &address)
-                     : parse_address(endpoint.host, endpoint.port, &address)) {
-    addresses_.push_back(address);
-    next_address(now);
-    return;
+    : config_(config), stream_(config, epoll_fd) {
+  if (config.endpoint.topology == Endpoint::Topology::kSentinel) {
+    finder_ = std::make_unique<MasterFinder>(config, epoll_fd);
   }
-  // A question that outlived the opening that asked it is worth waiting for again.
-  if (!resolver_.running()) resolver_.start(endpoint.host, endpoint.port, config_.nameservers);
-  state_ = State::kResolving;
+}
+
+Connection::State Connection::state() const {
+  if (ready_) return State::kReady;
+  if (finding_) return State::kConnecting;
+  switch (stream_.state()) {
+    case Stream::State::kClosed:
+      return State::kClosed;
+    case Stream::State::kResolving:
+      return State::kResolving;
+    case Stream::State::kOpen:
+      return State::kHandshake;
+    default:
+      return State::kConnecting;
+  }
+}
+
+void Connection::open(const Place& place, Micros now, Micros limit) {
+  close();
+  limit_ = limit;
+  opening_ = true;
+  if (finder_ == nullptr) {
+    server_ = place;
+    return stream_.open(server_, now, limit);
+  }
+  finder_->start(now, limit);
+  finding_ = true;
+}
+
+// Once the sentinels have named the master: on to it.
+void Connection::find(Micros now) {
+  finder_->advance(now);
+  if (finder_->is_running()) return;
+  finding_ = false;
+  if (!finder_->master()) return fail(finder_->failure(), finder_->problem());
+  server_ = *finder_->master();
+  ask_at_ = now + kPauseOfQuestions;
+  stream_.open(server_, now, limit_);
 }
 
 void Connection::advance(Micros now) {
-  resolver_.process();
-  if (state_ == State::kResolving && !resolver_.running()) {
-    addresses_ = resolver_.addresses();
-    if (addresses_.empty()) {
-      fail(Reason::kResolve);
-    } else {
-      next_address(now);
-    }
+  if (ready_) return;
+  if (finding_) find(now);
+  if (finding_) return;
+  bool more = true;
+  while (more) {
+    stream_.advance(now);
+    more = stream_.is_open();
+    if (!more) break;
+    shake_hands(now);
+    // Another address is tried at once.
+    more = !ready_ && stream_.state() != Stream::State::kClosed && handshake_.empty();
   }
-  while (state_ == State::kConnecting) {
-    pollfd p{fd_, POLLOUT, 0};
-    if (poll(&p, 1, 0) <= 0) break;
-    int error = 0;
-    socklen_t size = sizeof error;
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0) {
-      connected();
-    } else {
-      next_address(now);
-    }
-  }
-  while (state_ == State::kHandshake) {
-    if (!send()) {
-      next_address(now);
-      continue;
-    }
-    const Input input = receive();
-    take_handshake_replies();
-    if (state_ != State::kHandshake) break;
-    if (input == Input::kClosed) {
-      next_address(now);
-    } else if (input == Input::kDone) {
-      break;
-    }
-  }
-  if (state_ == State::kClosed || state_ == State::kReady) return;
-  if (now >= limit_) {
-    fail(state_ == State::kResolving ? Reason::kResolve : Reason::kConnect);
-  } else if (state_ != State::kResolving && now >= address_limit_) {
-    next_address(now);
+  if (opening_ && stream_.state() == Stream::State::kClosed) {
+    fail(stream_.failure(), stream_.problem());
   }
 }
 
-Micros Connection::next_event(Micros now) const {
-  if (state_ == State::kReady) return kForever;
-  if (state_ == State::kConnecting || state_ == State::kHandshake) return address_limit_;
-  const Micros wait = resolver_.timeout();
-  return std::min(state_ == State::kResolving ? limit_ : kForever,
-                  wait < 0 ? kForever : now + wait);
-}
-
-// Tries the next address that gives a socket; none left: fails.
-void Connection::next_address(Micros now) {
-  while (true) {
-    close_socket();
-    if (address_at_ >= addresses_.size() || now >= limit_) return fail(Reason::kConnect);
-    // Each address left gets its share of the time left.
-    const auto left = static_cast<Micros>(addresses_.size() - address_at_);
-    address_limit_ = now + (limit_ - now) / left;
-    const Address& address = addresses_[address_at_++];
-    const int fd = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    fd_ = fd;
-    file_ = FileId(fd);
-    if (address.family() != AF_UNIX) tune_tcp(fd_);
-    int done = 0;
-    do {
-      done = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address.storage), address.size);
-    } while (done != 0 && errno == EINTR);
-    if (done != 0 && errno != EINPROGRESS) continue;
-    state_ = State::kConnecting;
-    watch(EPOLLOUT);
-    if (watched_ == 0) continue;
-    if (done == 0) connected();
-    return;
+void Connection::shake_hands(Micros now) {
+  if (handshake_.empty()) greet();
+  bool good = stream_.send();
+  Input input = Input::kMore;
+  // Also after an end: what was said before it tells why.
+  while (input == Input::kMore) {
+    input = stream_.receive();
+    take_replies();
+    if (ready_ || !stream_.is_open()) return;
   }
-}
-
-void Connection::connected() {
-  output_.clear();
-  output_at_ = 0;
-  sent_ = 0;
-  reader_.emplace();
+  good = good && input != Input::kClosed;
+  if (good && now < stream_.address_limit()) return;
   handshake_.clear();
+  const char* const problem = good                      ? "no answer in time to the login"
+                              : config_.endpoint.tls.on ? "the server hung up during the login"
+                                                        : "the server hung up during the login; "
+                                                          "does it want TLS (rediss://)?";
+  stream_.next_address(now, stream_.breakage(problem));
+}
+
+void Connection::greet() {
+  std::string* const out = stream_.output();
+  const Endpoint& endpoint = config_.endpoint;
+  out->clear();  // of what an attempt left that was broken off for lack of memory
+  std::string steps;
   handshake_at_ = 0;
   script_loaded_ = false;
-  const Endpoint& endpoint = config_.endpoint;
-  if (endpoint.has_password) {
-    if (endpoint.user.empty()) {
-      append_command(std::array<std::string_view, 2>{"AUTH", endpoint.password}, &output_);
-    } else {
-      append_command(std::array<std::string_view, 3>{"AUTH", endpoint.user, endpoint.password},
-                     &output_);
-    }
-    handshake_.push_back('a');
+  if (append_auth(endpoint.login, out)) steps += 'a';
+  if (!endpoint.client_name.empty()) {
+    append_command(std::array<std::string_view, 3>{"CLIENT", "SETNAME", endpoint.client_name}, out);
+    steps += 'n';
   }
   if (endpoint.database != 0) {
     const std::string number = std::to_string(endpoint.database);
-    append_command(std::array<std::string_view, 2>{"SELECT", number}, &output_);
-    handshake_.push_back('s');
+    append_command(std::array<std::string_view, 2>{"SELECT", number}, out);
+    steps += 's';
   }
-  append_command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", lua::kScript}, &output_);
-  handshake_.push_back('l');
-  state_ = State::kHandshake;  // last: when something above throws, this is tried again
+  if (finder_ != nullptr) {
+    append_command(std::array<std::string_view, 1>{"ROLE"}, out);
+    steps += 'r';
+  }
+  append_command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", lua::kScript}, out);
+  steps += 'l';
+  // What a server is busy with shows here, not at the first request: the script, asked for nothing.
+  append_command(std::array<std::string_view, 4>{"EVALSHA", lua::kScriptSha1, "0", ""}, out);
+  steps += 'p';
+  handshake_ = std::move(steps);
 }
 
-// A login or database that was refused ends the opening; a script that was refused (access rules
-// allow EVAL only) does not.
-void Connection::take_handshake_replies() {
-  while (state_ == State::kHandshake) {
-    const ReplyReader::Result result = reader_->next();
+void Connection::take_replies() {
+  while (!ready_ && stream_.is_open()) {
+    const ReplyReader::Result result = stream_.reader().next();
     if (result == ReplyReader::Result::kMore) return;
-    if (result == ReplyReader::Result::kError) return fail(Reason::kProtocol);
-    const Reply& reply = reader_->reply();
-    const char step = handshake_[handshake_at_++];
-    if (reply.root().kind == ReplyItem::kError) {
-      const ErrorClass error = classify_error(reply.text(reply.root()));
-      const bool about_us = error.reason == Reason::kProtocol ||
-                            error.reason == Reason::kPermission || error.reason == Reason::kAuth;
-      if (step != 'l') return fail(about_us ? Reason::kAuth : error.reason);
-      if (error.leave || !about_us) return fail(error.reason);
-    } else if (step == 'l') {
-      script_loaded_ =
-          reply.root().kind == ReplyItem::kText && reply.text(reply.root()) == lua::kScriptSha1;
+    if (result == ReplyReader::Result::kError) {
+      return fail(Reason::kProtocol, "what answers is not a Redis server, or one that wants TLS");
     }
-    if (handshake_at_ == handshake_.size()) {
-      state_ = State::kReady;
-      Counters::add(config_.counters.connects, 1);
-      watch(EPOLLIN);
-    }
+    take_reply(stream_.reader().reply(), handshake_[handshake_at_++]);
   }
 }
 
-bool Connection::send() {
-  while (output_at_ < output_.size()) {
-    const ssize_t done = ::send(fd_, output_.data() + output_at_, output_.size() - output_at_,
-                                MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (done < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
-      watch(EPOLLIN | EPOLLOUT);
-      return true;
+// A login or database that was refused ends the opening. A name or role or script that was refused
+// (access rules allow EVAL only) does not, and neither does a probe that finds no script or lacks
+// permission: the server answers.
+void Connection::take_reply(const Reply& reply, char step) {
+  if (reply.root().kind == ReplyItem::kError) {
+    const std::string_view text = reply.text(reply.root());
+    const ErrorClass error = classify_error(text);
+    const bool about_us = error.reason == Reason::kProtocol ||
+                          error.reason == Reason::kPermission || error.reason == Reason::kAuth;
+    const bool needed = step == 'a' || step == 's';
+    if (step == 'p' && text.starts_with("ERR unknown command")) {
+      return fail(Reason::kRefused,
+                  "the server has no EVALSHA; a sentinel's URL begins with redis+sentinel://");
     }
-    output_at_ += static_cast<std::size_t>(done);
-    sent_ += static_cast<std::uint64_t>(done);
-  }
-  output_.clear();
-  output_at_ = 0;
-  watch(EPOLLIN);
-  return true;
-}
-
-Connection::Input Connection::receive() {
-  char buffer[kReadSize];
-  while (true) {
-    const ssize_t got = ::recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return errno == EAGAIN || errno == EWOULDBLOCK ? Input::kDone : Input::kClosed;
+    if (needed || (!error.no_script && (error.leave || !about_us))) {
+      return fail(needed && about_us ? Reason::kAuth : error.reason,
+                  (step == 'a'   ? "the server refuses the login: "
+                   : step == 's' ? "the server refuses the database: "
+                                 : "the server refuses service: ") +
+                      error_code(text));
     }
-    if (got == 0) return Input::kClosed;
-    const auto size = static_cast<std::size_t>(got);
-    // What is refused here shows as an error of the reader.
-    static_cast<void>(reader_->feed(buffer, size));
-    return size == sizeof buffer ? Input::kMore : Input::kDone;
+  } else if (step == 'l') {
+    script_loaded_ =
+        reply.root().kind == ReplyItem::kText && reply.text(reply.root()) == lua::kScriptSha1;
+  } else if (step == 'r') {
+    const auto items = reply.items();
+    if (items.size() < 2 || reply.text(items[1]) != "master") {
+      return fail(Reason::kReadOnly, "the server that the sentinels name is not a master");
+    }
   }
+  if (handshake_at_ < handshake_.size()) return;
+  ready_ = true;
+  opening_ = false;
+  Counters::add(config_.counters.connects, 1);
 }
 
-void Connection::watch(std::uint32_t events) {
-  if (events == watched_) return;
-  epoll_event event{};
-  event.events = events;
-  event.data.fd = fd_;
-  const int how = watched_ == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  if (epoll_ctl(epoll_fd_, how, fd_, &event) == 0) watched_ = events;
+Micros Connection::next_event(Micros now) const {
+  if (ready_) return finder_ != nullptr ? finder_->next_event(now) : kForever;
+  if (finding_) return finder_->next_event(now);
+  return stream_.is_open() ? stream_.address_limit() : stream_.next_event(now);
 }
 
-void Connection::fail(Reason reason) {
+bool Connection::moved_away(Micros now) {
+  if (finder_ == nullptr || !ready_) return false;
+  if (!finder_->is_running()) {
+    if (now < ask_at_) return false;
+    ask_at_ = now + kPauseOfQuestions;
+    finder_->start(now, ask_at_);
+  }
+  finder_->advance(now);
+  return !finder_->is_running() && finder_->master() && *finder_->master() != server_;
+}
+
+// What the sentinels said did not lead to a master: others may know better.
+void Connection::fail(Reason reason, std::string problem) {
+  const bool misled = finder_ != nullptr && !finding_ && finder_->master();
   close();
   failure_ = reason;
+  problem_ = std::move(problem);
+  if (misled) finder_->distrust();
 }
 
 void Connection::close() {
-  close_socket();
-  state_ = State::kClosed;
+  stream_.close();
+  if (finder_ != nullptr) finder_->cancel();
+  opening_ = false;
+  finding_ = false;
+  ready_ = false;
+  handshake_.clear();
 }
 
 void Connection::stop() {
   close();
-  resolver_.stop();
-}
-
-void Connection::close_socket() {
-  if (fd_ < 0) return;
-  // Forgotten first: a fork in between must not make the child close someone else's descriptor.
-  const int fd = fd_;
-  fd_ = -1;
-  watched_ = 0;
-  // Said explicitly: while some child holds a copy, closing ours would leave it watched for ever.
-  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  ::close(fd);
+  stream_.stop();
+  if (finder_ != nullptr) finder_->stop();
 }
 
 void Connection::abandon() {
-  resolver_.abandon();
-  // The epoll instance is the parent's, too: nothing may be taken out of it.
-  if (fd_ >= 0 && file_.is_still(fd_)) ::close(fd_);
-  fd_ = -1;
-  watched_ = 0;
-  state_ = State::kClosed;
+  stream_.abandon();
+  if (finder_ != nullptr) finder_->abandon();
+  ready_ = false;
+  finding_ = false;
 }
 
 }  // namespace saqiya::redis

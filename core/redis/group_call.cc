@@ -10,8 +10,6 @@
 namespace saqiya::redis {
 namespace {
 
-bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
-
 std::string_view lease_bytes(const std::uint64_t& lease) {
   return {reinterpret_cast<const char*>(&lease), sizeof lease};
 }
@@ -241,28 +239,25 @@ bool BatchReply::take_changed(Group* group) {
 void BatchReply::next_group(const Call& call, Answer* answer) {
   const std::span<const ReplyItem> items = reply_.items();
   Group& group = call.group->group;
-  Reason failure = Reason::kNone;
   bool charged = false;
   if (!valid_) {
-    failure = Reason::kProtocol;
+    failure_ = Reason::kProtocol;
   } else if (call.op == Op::kReset || items[at_].kind == ReplyItem::kError) {
     const std::size_t end = at_ + (call.op == Op::kReset ? call.key_count : 1);
-    for (; at_ < end; ++at_) {
-      if (items[at_].kind != ReplyItem::kError) continue;
-      const ErrorClass error = classify_error(reply_.text(items[at_]));
-      must_leave_ = must_leave_ || error.leave;
+    while (at_ < end) {
+      if (items[at_].kind != ReplyItem::kError) {
+        ++at_;
+        continue;
+      }
+      const ErrorClass error = take_error();
       must_go_again_ = error.out_of_range;
-      failure = error.reason;
+      failure_ = error.reason;
     }
   } else {
     valid_ = is_ask(call.op) ? take_asked(&group, &charged) : take_changed(&group);
-    if (!valid_) failure = Reason::kProtocol;
+    if (!valid_) failure_ = Reason::kProtocol;
   }
-  if (failure == Reason::kNone) {
-    group.finish(charged, kEpoch, answer);
-  } else {
-    group.fail(failure, answer);
-  }
+  if (failure_ == Reason::kNone) group.finish(charged, kEpoch, answer);
 }
 
 }  // namespace saqiya::redis

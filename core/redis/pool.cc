@@ -1,7 +1,7 @@
 #include "core/redis/pool.h"
 
 #include <algorithm>
-#include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "core/fork.h"
@@ -10,136 +10,111 @@
 namespace saqiya::redis {
 namespace {
 
-constexpr QueueOptions kOptions;
-constexpr Micros kPauseOfGrowth = 10 * kMicrosPerSecond;
-
-std::chrono::steady_clock::time_point to_time_point(Micros monotonic) {
-  // steady_clock is CLOCK_MONOTONIC, as is system_monotonic().
-  return std::chrono::steady_clock::time_point(std::chrono::microseconds(monotonic));
+// Measured (tests/bench/redis_threads): threads that share a connection cost less than threads with
+// one each, as soon as they wait for each other's batches rather than for nothing; but what two can
+// send at once need not wait.
+constexpr QueueOptions options() {
+  QueueOptions made;
+  made.in_flight = 2;
+  return made;
 }
+
+// How many threads share a connection before another one is opened.
+constexpr std::uint32_t kCrowd = 64;
+
+// After a connection could not be had while others work, no more are tried for this long: these may
+// be all that the server grants.
+constexpr Micros kPauseOfGrowth = 10 * kMicrosPerSecond;
+// Threads that find the server down move its next connection on, no more often than this in all.
+constexpr Micros kNudgeEvery = 1'000;
+constexpr Micros kPartOfDeadline = 4;
 
 }  // namespace
 
-// Puts the engine back also when an exception passes; one that still has requests is emptied first,
-// since they refer to limiters of the caller.
-class Pool::Borrowed {
- public:
-  Borrowed(Pool& pool, Engine* engine) : pool_(pool), engine_(engine) {}
-  ~Borrowed() {
-    if (engine_ != nullptr) pool_.put_back(engine_);
-  }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  Engine* operator->() const { return engine_; }
-  explicit operator bool() const { return engine_ != nullptr; }
-
- private:
-  Pool& pool_;
-  Engine* const engine_;
-};
-
 Pool::Pool(std::shared_ptr<const Config> config)
-    : config_(std::move(config)), generation_(fork_generation()) {
-  idle_.reserve(config_->connections);
+    : config_(std::move(config)), generation_(fork_generation()) {}
+
+Pool::~Pool() {
+  for (std::uint32_t i = 0; i < made_; ++i) delete flights_[i].load();
 }
 
 void Pool::abandon() {
-  // made_ may be one behind the engine being made: a descriptor is then left open, no harm done.
-  for (std::uint32_t i = 0; i < made_; ++i) engines_[i]->abandon();
+  // One that was being made is not among them: its descriptors are then left open, no harm done.
+  const std::uint32_t made = made_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < made; ++i) flights_[i].load()->abandon();
 }
 
-// An engine to use now; null: wait for one. Connected ones first. One whose server cannot be
-// reached answers at once, so it would be idle most of the time and draw all requests to it: it
-// serves only when no other is in use, and a failed opening is not tried again at the cost of a
-// request while there are connections that work, but now and then.
-Engine* Pool::pick() {
-  for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
-    if ((*it)->is_connected()) return take_out(std::next(it).base());
-  }
-  const bool others_in_use = idle_.size() < made_;
-  const BackOff& back_off = config_->back_off;
-  const Micros pause = back_off.failures > 0 && others_in_use ? kPauseOfGrowth : 0;
-  // Without any engine one is made all the same, to say what is wrong.
-  if (made_ == 0 || system_monotonic() >= back_off.retry_at + pause) {
-    if (!idle_.empty()) return take_out(std::prev(idle_.end()));
-    if (made_ < config_->connections) {
-      auto engine = std::make_unique<Engine>(config_, kOptions, false);
-      if (engine->has_descriptor()) {
-        engines_[made_] = std::move(engine);
-        return engines_[made_++].get();
-      }
+// The first one that is connected and has room, so that few connections carry what there is; else
+// the least crowded. Without any connection the least crowded of those that try for one.
+Flight* Pool::choose() {
+  const std::uint32_t made = made_.load(std::memory_order_acquire);
+  Flight* connected = nullptr;  // the least crowded
+  Flight* other = nullptr;      // and of those without a connection
+  std::uint32_t least = 0;
+  std::uint32_t least_other = 0;
+  for (std::uint32_t i = 0; i < made; ++i) {
+    Flight* const flight = flights_[i].load(std::memory_order_relaxed);
+    const std::uint32_t load = flight->load();
+    const bool ready = flight->is_connected();
+    if (ready && load < kCrowd) return flight;
+    Flight*& best = ready ? connected : other;
+    std::uint32_t& lowest = ready ? least : least_other;
+    if (best == nullptr || load < lowest) {
+      best = flight;
+      lowest = load;
     }
   }
-  return others_in_use || idle_.empty() ? nullptr : take_out(std::prev(idle_.end()));
-}
-
-Engine* Pool::take_out(std::vector<Engine*>::iterator at) {
-  Engine* const engine = *at;
-  idle_.erase(at);
-  return engine;
-}
-
-Engine* Pool::take(Micros deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (waiters_.empty()) {
-    if (Engine* const engine = pick()) return engine;
-    if (made_ == 0) return nullptr;  // no descriptor to be had, and nobody to wait for
+  if (connected == nullptr) return other != nullptr ? other : grow(made);
+  if (config_->breaker.is_open() || system_monotonic() < grow_at_.load(std::memory_order_relaxed)) {
+    return connected;
   }
-  Waiter self;
-  waiters_.push_back(&self);
-  Engine* engine = nullptr;
-  bool late = false;
-  while (engine == nullptr && !late) {
-    late = self.turn.wait_until(lock, to_time_point(deadline)) == std::cv_status::timeout;
-    if (waiters_.front() == &self) engine = pick();
+  if (other != nullptr) return least_other == 0 ? other : connected;
+  if (made < config_->connections) {
+    if (Flight* const fresh = grow(made)) return fresh;
   }
-  waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &self));
-  if (!idle_.empty() && !waiters_.empty()) waiters_.front()->turn.notify_one();
-  return engine;
+  return connected;
 }
 
-void Pool::put_back(Engine* engine) {
-  if (engine->pending() > 0) engine->end_all();
-  const std::lock_guard<std::mutex> lock(mutex_);
-  idle_.push_back(engine);
-  if (!waiters_.empty()) waiters_.front()->turn.notify_one();
+// Another flight, unless somebody else made one meanwhile, which then serves. Null when the
+// operating system gives no descriptor.
+Flight* Pool::grow(std::uint32_t from) {
+  const std::lock_guard<Lock> guard(growing_);
+  const std::uint32_t made = made_.load(std::memory_order_relaxed);
+  if (made > from) return flights_[from].load(std::memory_order_relaxed);
+  auto fresh = std::make_unique<Flight>(config_, options());
+  if (!fresh->has_descriptors()) return nullptr;
+  flights_[made].store(fresh.get(), std::memory_order_relaxed);
+  made_.store(made + 1, std::memory_order_release);
+  return fresh.release();
+}
+
+// Somebody must drive the opening of a connection while nobody waits for it: those who pass by. Who
+// begins one waits for it, for a part of what a request may take: so a server that is back serves
+// the first who comes when an attempt is due, also where requests are few.
+void Pool::nudge(Flight& flight, std::span<const Request> requests, Micros now) {
+  Micros before = nudged_at_.load(std::memory_order_relaxed);
+  if (now - before < kNudgeEvery) return;
+  if (!nudged_at_.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+  Micros shortest = kForever;
+  for (const Request& request : requests) shortest = std::min(shortest, deadline_of(request));
+  flight.nudge(shortest / kPartOfDeadline);
+}
+
+void Pool::fail(std::span<const Request> requests, Reason reason, std::span<Answer> answers) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    config_->failover.answer_unsent(requests[i], reason, &answers[i]);
+  }
 }
 
 void Pool::execute(std::span<const Request> requests, std::span<Answer> answers) {
   if (requests.empty()) return;
-  Micros start = system_monotonic();
-  Micros longest = 0;
-  for (const Request& request : requests) longest = std::max(longest, deadline_of(request));
-  const Borrowed engine(*this, take(start + longest));
-  if (!engine) {
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      fail_request(requests[i], Reason::kBusy, &answers[i]);
-    }
-    Counters::add(config_->counters.failures, answers.size());
-    return;
-  }
-  std::size_t submitted = 0;
-  std::size_t done = 0;
-  std::array<Completion, 64> completions;
-  while (done < requests.size()) {
-    while (submitted < requests.size() &&
-           engine->submit(requests[submitted], submitted,
-                          start + deadline_of(requests[submitted])) == SubmitResult::kOk) {
-      ++submitted;
-    }
-    engine->process();
-    std::size_t count = 0;
-    while ((count = engine->drain(completions)) > 0) {
-      for (std::size_t i = 0; i < count; ++i) {
-        Answer& answer = answers[static_cast<std::size_t>(completions[i].user_data)];
-        answer.decision = completions[i].decision;
-        answer.ticket = completions[i].ticket;
-      }
-      done += count;
-    }
-    if (done < submitted) engine->wait(longest);
-    // Of more than fit at once each has its time from when its turn comes.
-    start = system_monotonic();
+  Flight* const flight = choose();
+  if (flight == nullptr) return fail(requests, Reason::kBusy, answers);
+  const Micros since = system_monotonic();
+  if (flight->is_restless()) nudge(*flight, requests, since);
+  flight->carry(requests, answers, since);
+  if (!flight->is_connected() && made_.load(std::memory_order_relaxed) > 1) {
+    grow_at_.store(system_monotonic() + kPauseOfGrowth, std::memory_order_relaxed);
   }
 }
 

@@ -1,17 +1,15 @@
-// The connections that blocking callers share: each borrows a queue, drives it until its own
-// requests are done, and puts it back. Thread-safe.
+// The connections that blocking callers share: flights, each of which carries any number of threads
+// at once. Thread-safe.
 #pragma once
 
 #include <array>
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <vector>
 
-#include "core/redis/engine.h"
+#include "core/lock.h"
+#include "core/redis/flight.h"
 #include "core/store.h"
 
 namespace saqiya::redis {
@@ -21,6 +19,9 @@ inline constexpr std::uint32_t kMaxConnections = 64;
 class Pool {
  public:
   explicit Pool(std::shared_ptr<const Config> config);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
   // Decides all, in order. A request ends at its limiter's deadline at the latest, counted from
   // here or, of more than fit into a queue, from when it gets there.
@@ -32,23 +33,18 @@ class Pool {
   void abandon();
 
  private:
-  class Borrowed;
-  struct Waiter {
-    std::condition_variable turn;
-  };
-
-  Engine* take(Micros deadline);
-  Engine* pick();
-  Engine* take_out(std::vector<Engine*>::iterator at);
-  void put_back(Engine* engine);
+  Flight* choose();
+  Flight* grow(std::uint32_t from);
+  void nudge(Flight& flight, std::span<const Request> requests, Micros now);
+  void fail(std::span<const Request> requests, Reason reason, std::span<Answer> answers);
 
   const std::shared_ptr<const Config> config_;
   const std::uint64_t generation_;
-  std::mutex mutex_;
-  std::deque<Waiter*> waiters_;  // served in the order in which they came
-  std::vector<Engine*> idle_;    // the one used last is taken first
-  std::uint32_t made_ = 0;
-  std::array<std::unique_ptr<Engine>, kMaxConnections> engines_;
+  Lock growing_;
+  std::atomic<std::uint32_t> made_{0};  // flights_ up to here are there; written under growing_
+  std::array<std::atomic<Flight*>, kMaxConnections> flights_{};
+  std::atomic<Micros> grow_at_{0};    // no further connections before
+  std::atomic<Micros> nudged_at_{0};  // the last nudge
 };
 
 }  // namespace saqiya::redis

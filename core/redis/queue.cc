@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/redis/front.h"
+
 namespace saqiya::redis {
 
 RedisQueue::RedisQueue(std::shared_ptr<Store> store, std::shared_ptr<const Config> config,
@@ -10,10 +12,17 @@ RedisQueue::RedisQueue(std::shared_ptr<Store> store, std::shared_ptr<const Confi
       config_(std::move(config)),
       options_(options),
       generation_(fork_generation()),
-      engine_(std::make_unique<Engine>(config_, options_, true)) {}
+      engine_(std::make_unique<Engine>(config_, options_)) {}
 
 SubmitResult RedisQueue::submit(const Request& request, std::uint64_t user_data) {
-  return engine().submit(request, user_data, 0);
+  Engine& own = engine();
+  const bool unlimited = request.items.empty() && request.limiter->is_unlimited();
+  if (Answer answer; !unlimited && own.has_room() == SubmitResult::kOk &&
+                     answer_here(*config_, request, &answer)) {
+    own.answered(user_data, answer);
+    return SubmitResult::kOk;
+  }
+  return own.submit(request, user_data, 0);
 }
 
 void RedisQueue::close() {
@@ -33,7 +42,7 @@ void RedisQueue::leave_to_parent() const {
 }
 
 void RedisQueue::start_afresh() const {
-  auto fresh = std::make_unique<Engine>(config_, options_, true);
+  auto fresh = std::make_unique<Engine>(config_, options_);
   leave_to_parent();
   engine_ = std::move(fresh);
   generation_ = fork_generation();

@@ -34,6 +34,11 @@ bool parse_address(const std::string& host, std::uint16_t port, Address* address
   return true;
 }
 
+bool prepare_resolvers() {
+  static const int ready = ares_library_init(ARES_LIB_INIT_ALL);
+  return ready == ARES_SUCCESS;
+}
+
 struct Resolver::Callbacks {
   // c-ares opened, closed, or wants other events of a socket.
   static void socket_state(void* data, ares_socket_t fd, int readable, int writable) {
@@ -71,10 +76,11 @@ void Resolver::watch(int fd, bool readable, bool writable) {
     watched_.erase(at);
     epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
   } else if (at == watched_.end()) {
-    watched_.push_back({fd, readable, writable});
+    watched_.push_back({fd, FileId(fd), readable, writable});
     epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event);
   } else {
-    *at = {fd, readable, writable};
+    at->readable = readable;
+    at->writable = writable;
     epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event);
   }
 }
@@ -91,8 +97,7 @@ void Resolver::start(const std::string& host, std::uint16_t port, const std::str
   // A new channel reads resolv.conf and hosts again, which may have changed since.
   stop();
   addresses_.clear();
-  static const int ready = ares_library_init(ARES_LIB_INIT_ALL);
-  if (ready != ARES_SUCCESS) throw std::bad_alloc();
+  if (!prepare_resolvers()) throw std::bad_alloc();
   ares_options options{};
   options.sock_state_cb = Callbacks::socket_state;
   options.sock_state_cb_data = this;
@@ -139,7 +144,9 @@ Micros Resolver::timeout() const {
 }
 
 void Resolver::abandon() {
-  for (const Watched& w : watched_) ::close(w.fd);
+  for (const Watched& w : watched_) {
+    if (w.file.is_still(w.fd)) ::close(w.fd);
+  }
   watched_.clear();
   channel_ = nullptr;
   running_ = false;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/redis/file_id.h"
 #include "core/time.h"
 
 struct ares_channeldata;
@@ -22,6 +23,10 @@ struct Address {
 
 // "127.0.0.1", "::1", "fe80::1%eth0": the address without asking anyone. False for names.
 bool parse_address(const std::string& host, std::uint16_t port, Address* address);
+
+// Once, before the first resolver: done while a store is opened, since a child of a fork must not
+// wait for what another thread had begun. False when there is no memory for it.
+bool prepare_resolvers();
 
 class Resolver {
  public:
@@ -49,6 +54,7 @@ class Resolver {
  private:
   struct Watched {
     int fd;
+    FileId file;
     bool readable;
     bool writable;
   };

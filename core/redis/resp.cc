@@ -13,6 +13,9 @@ namespace {
 
 // The largest reply of ours: 512 requests, each an error text of some 200 bytes.
 constexpr std::size_t kMaxItems = 4096;
+// A map of a cluster: some 20 for each range of slots that moves as one.
+constexpr std::size_t kMaxMapItems = 200'000;
+constexpr std::size_t kMaxMapText = std::size_t{1} << 22;
 constexpr std::size_t kMaxText = std::size_t{1} << 18;
 constexpr std::size_t kMaxBuffered = std::size_t{1} << 20;
 constexpr std::size_t kMaxItemText = 512;  // longer ones are cut: only their beginning matters
@@ -37,6 +40,16 @@ void append_bulk(std::int64_t number, std::string* out) {
   char digits[24];
   const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
   append_bulk(std::string_view(digits, static_cast<std::size_t>(end - digits)), out);
+}
+
+std::string_view take_bulk(std::string_view* bulks) {
+  std::size_t size = 0;
+  const char* const begin = bulks->data();
+  const auto digits = std::from_chars(begin + 1, begin + bulks->size(), size);
+  const auto head = static_cast<std::size_t>(digits.ptr - begin) + 2;
+  const std::string_view bulk = bulks->substr(head, size);
+  bulks->remove_prefix(head + size + 2);
+  return bulk;
 }
 
 void append_array_head(std::size_t count, std::string* out) {
@@ -76,7 +89,7 @@ struct ReplyReader::Events {
   static void* add(const redisReadTask* task, const ReplyItem& item) noexcept {
     ReplyReader& reader = self(task);
     try {
-      if (reader.reply_.items_.size() >= kMaxItems) return nullptr;
+      if (reader.reply_.items_.size() >= (reader.map_ ? kMaxMapItems : kMaxItems)) return nullptr;
       reader.reply_.items_.push_back(item);
     } catch (...) {
       return nullptr;
@@ -91,7 +104,7 @@ struct ReplyReader::Events {
     item.at = static_cast<std::uint32_t>(text.size());
     item.length = static_cast<std::uint32_t>(size < kMaxItemText ? size : kMaxItemText);
     try {
-      if (text.size() + item.length > kMaxText) return nullptr;
+      if (text.size() + item.length > (self(task).map_ ? kMaxMapText : kMaxText)) return nullptr;
       text.append(data, item.length);
     } catch (...) {
       return nullptr;
@@ -120,8 +133,9 @@ struct ReplyReader::Events {
   static void free_object(void*) {}
 
   static redisReplyObjectFunctions* functions() {
-    // The types that only RESP3 has stay null: hiredis 1.x then makes a mark of its own.
-    static redisReplyObjectFunctions functions = [] {
+    // The types that only RESP3 has stay null: hiredis 1.x then makes a mark of its own. Constant:
+    // the guard of a static made at first use could be held when the process forks.
+    static constinit redisReplyObjectFunctions functions = [] {
       redisReplyObjectFunctions f{};
       f.createString = text;
       f.createArray = array;

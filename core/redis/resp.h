@@ -18,6 +18,8 @@ namespace saqiya::redis {
 void append_bulk(std::string_view text, std::string* out);
 // The number as a bulk string: "$2\r\n42\r\n".
 void append_bulk(std::int64_t number, std::string* out);
+// Takes the first of bulk strings that lie end to end off the front; they are ours, so well-formed.
+std::string_view take_bulk(std::string_view* bulks);
 // "*<count>\r\n"
 void append_array_head(std::size_t count, std::string* out);
 // A whole command, for the handshake.
@@ -58,6 +60,8 @@ class ReplyReader {
 
   // False when the bytes were refused.
   bool feed(const char* data, std::size_t size);
+  // The next reply may be as large as a map of a cluster.
+  void expect_map(bool map) { map_ = map; }
   // kReply: reply() holds it until the next call.
   Result next();
   const Reply& reply() const { return reply_; }
@@ -68,6 +72,7 @@ class ReplyReader {
   Reply reply_;
   bool complete_ = false;
   bool failed_ = false;
+  bool map_ = false;
   redisReader* reader_;
 };
 
