@@ -52,6 +52,7 @@ static_assert(offsetof(saqiya_decision, reset_after_us) == offsetof(Decision, re
 static_assert(offsetof(saqiya_decision, delay_us) == offsetof(Decision, delay));
 static_assert(offsetof(saqiya_decision, rule) == offsetof(Decision, rule));
 static_assert(offsetof(saqiya_decision, item) == offsetof(Decision, item));
+static_assert(offsetof(saqiya_decision, source) == offsetof(Decision, source));
 static_assert(offsetof(saqiya_ticket, n) == offsetof(Ticket, n));
 static_assert(offsetof(saqiya_ticket, cost) == offsetof(Ticket, cost));
 static_assert(offsetof(saqiya_ticket, epoch) == offsetof(Ticket, epoch));
@@ -63,6 +64,11 @@ static_assert(offsetof(saqiya_completion, ticket) == offsetof(Completion, ticket
 static_assert(offsetof(saqiya_http_numbers, t_s) == offsetof(http::Numbers, t_s));
 static_assert(SAQIYA_MAX_KEY == kMaxKey && SAQIYA_FOREVER == kForever);
 static_assert(SAQIYA_MAX_COST == kMaxCount && SAQIYA_NO_WAIT == kNoWait);
+static_assert(sizeof(saqiya_event::server) == sizeof(Event::server));
+static_assert(sizeof(saqiya_event::message) == sizeof(Event::message));
+static_assert(std::size(decltype(saqiya_store_stats::latency){}) == StoreStats::kLatencies);
+static_assert(SAQIYA_FAILURE_LOCAL == static_cast<int>(FailureMode::kLocal));
+static_assert(SAQIYA_FAILURE_ERROR == static_cast<int>(FailureMode::kError));
 static_assert(SAQIYA_MAX_RULES == kMaxRules && SAQIYA_MAX_ITEMS == kMaxItems);
 
 template <typename To, typename From>
@@ -90,10 +96,15 @@ inline std::span<const Ticket> as_tickets(const saqiya_ticket* tickets, std::siz
 }
 
 // After a refund or a settlement under so many rules; of all items' rules after one of several.
-inline void mark_spent(Op op, saqiya_ticket* tickets, std::size_t count) {
+// What the store did not do leaves its tickets as they are, but not those of the table in this
+// process.
+inline void mark_spent(Op op, const Decision& decision, saqiya_ticket* tickets, std::size_t count) {
+  const bool undone =
+      decision.outcome == Outcome::kUnavailable && is_certainly_undone(decision.reason);
   for (std::size_t i = 0; i < count; ++i) {
     Ticket ticket;
     copy_as(tickets[i], &ticket);
+    if (undone && ticket.epoch == 0) continue;
     if (!leaves_alone(op, ticket, count)) tickets[i].flags |= Ticket::kSpent;
   }
 }

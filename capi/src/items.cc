@@ -132,7 +132,7 @@ int saqiya_refund_all(const saqiya_item* items, size_t count, saqiya_ticket* tic
     } else {
       known.store().execute(request, &answer);
     }
-    saqiya::capi::mark_spent(saqiya::Op::kRefund, tickets, known.rule_count());
+    saqiya::capi::mark_spent(request.op, answer.decision, tickets, known.rule_count());
     if (decision != nullptr) saqiya::capi::copy_as(answer.decision, decision);
     return SAQIYA_OK;
   });

@@ -9,6 +9,7 @@ namespace {
 
 using saqiya::Answer;
 using saqiya::Limiter;
+using saqiya::LimiterOptions;
 using saqiya::Op;
 using saqiya::Policy;
 using saqiya::PolicyError;
@@ -34,6 +35,51 @@ using saqiya::capi::write_sized;
 constexpr std::size_t kMostKeys =
     PTRDIFF_MAX / std::max(sizeof(Request), saqiya::kMaxRules * sizeof(saqiya_ticket));
 
+// Null when they are in their ranges, else what is not. All but the fallback.
+const char* convert(const saqiya_limiter_options& in, LimiterOptions* out) {
+  if ((in.flags & ~static_cast<std::uint32_t>(SAQIYA_LIMITER_NO_DENY_CACHE)) != 0) {
+    return "unknown option flags are set";
+  }
+  out->deny_cache = (in.flags & SAQIYA_LIMITER_NO_DENY_CACHE) == 0;
+  if (in.deadline_us != 0 && (in.deadline_us < 1'000 || in.deadline_us > 3'600'000'000)) {
+    return "the deadline must be between 1,000 and 3,600,000,000 microseconds";
+  }
+  out->deadline = in.deadline_us;
+  out->name = in.name != nullptr ? in.name : "";
+  if (in.name != nullptr && !saqiya::is_valid_name(out->name)) {
+    return "the name must be 1 to 64 printable ASCII characters";
+  }
+  if (in.failure > SAQIYA_FAILURE_ERROR) return "unknown failure policy";
+  out->failure =
+      in.failure != 0 ? static_cast<saqiya::FailureMode>(in.failure) : saqiya::FailureMode::kLocal;
+  if (in.failure_share_ppm > saqiya::kWholeShare) {
+    return "the share must be 1 to 1,000,000 millionths";
+  }
+  if (in.failure_share_ppm != 0) out->share = in.failure_share_ppm;
+  const bool has_share = out->share != saqiya::kWholeShare;
+  if (out->failure != saqiya::FailureMode::kLocal && (has_share || in.fallback != nullptr)) {
+    return "a share and a fallback go with the failure policy \"local\" only";
+  }
+  if (has_share && in.fallback != nullptr) return "there is a share or a fallback, not both";
+  return nullptr;
+}
+
+// The fallback of such a policy. Of no consequence where there is no limit.
+int read_fallback(const char* text, const Policy& policy, LimiterOptions* out, PolicyError* wrong) {
+  Policy fallback;
+  if (!saqiya::parse_policy(text, &fallback, wrong)) {
+    wrong->message.insert(0, "fallback: ");
+    return SAQIYA_BAD_POLICY;
+  }
+  if (policy.is_unlimited()) return SAQIYA_OK;
+  if (fallback.rules.size() != policy.rules.size()) {
+    wrong->message = "the fallback must have as many rules as the policy";
+    return SAQIYA_BAD_POLICY;
+  }
+  out->fallback = std::move(fallback);
+  return SAQIYA_OK;
+}
+
 // Shared end of both ways to make a limiter: parse(Policy*, PolicyError*) says which policy.
 template <typename Parse>
 int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_limiter** limiter,
@@ -48,25 +94,20 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
     if (options != nullptr && !read_sized(options, &known)) {
       return fail(error, SAQIYA_INVALID, "the options were not initialised by this version");
     }
-    if (known.flags != 0) return fail(error, SAQIYA_INVALID, "unknown option flags are set");
-    if (known.deadline_us != 0 &&
-        (known.deadline_us < 1'000 || known.deadline_us > 3'600'000'000)) {
-      return fail(error, SAQIYA_INVALID,
-                  "the deadline must be between 1,000 and 3,600,000,000 microseconds");
-    }
-    std::string name = known.name != nullptr ? known.name : "";
-    if (known.name != nullptr && !saqiya::is_valid_name(name)) {
-      return fail(error, SAQIYA_INVALID, "the name must be 1 to 64 printable ASCII characters");
-    }
+    LimiterOptions converted;
+    if (const char* wrong = convert(known, &converted)) return fail(error, SAQIYA_INVALID, wrong);
     Policy policy;
     PolicyError wrong;
-    const int parsed = parse(&policy, &wrong);
+    int parsed = parse(&policy, &wrong);
+    if (parsed == SAQIYA_OK && known.fallback != nullptr) {
+      parsed = read_fallback(known.fallback, policy, &converted, &wrong);
+    }
     if (parsed != SAQIYA_OK) {
       return fail(error, parsed, wrong.message, static_cast<std::int32_t>(wrong.position));
     }
     auto made = std::make_unique<saqiya_limiter>();
-    made->limiter = std::make_shared<Limiter>(store->store, std::move(policy), std::move(name),
-                                              known.deadline_us);
+    made->limiter =
+        std::make_shared<Limiter>(store->store, std::move(policy), std::move(converted));
     *limiter = made.release();
     return static_cast<int>(SAQIYA_OK);
   });
@@ -74,7 +115,7 @@ int create(saqiya_store* store, const saqiya_limiter_options* options, saqiya_li
 
 // tickets: null, or zeroed room for one of each rule.
 int execute(const saqiya_limiter* handle, Request* request, saqiya_decision* decision,
-            saqiya_ticket* tickets) {
+            saqiya_ticket* tickets, saqiya::Decision* outcome = nullptr) {
   const Limiter& limiter = *handle->limiter;
   const std::size_t rules = rule_count(limiter);
   Answer answer;
@@ -90,6 +131,7 @@ int execute(const saqiya_limiter* handle, Request* request, saqiya_decision* dec
   });
   if (code != SAQIYA_OK) return code;
   if (decision != nullptr) copy_as(answer.decision, decision);
+  if (outcome != nullptr) *outcome = answer.decision;
   if (tickets != nullptr && rules == 1) copy_as(answer.ticket, tickets);
   return SAQIYA_OK;
 }
@@ -115,8 +157,9 @@ int spend(Op op, const saqiya_limiter* handle, const void* key, std::size_t key_
   const std::size_t rules = rule_count(*handle->limiter);
   Request request = make_request(op, handle, key, key_len, cost, 0);
   request.tickets = as_tickets(static_cast<const saqiya_ticket*>(tickets), rules);
-  const int code = execute(handle, &request, decision, nullptr);
-  if (code == SAQIYA_OK) mark_spent(op, tickets, rules);
+  saqiya::Decision outcome;
+  const int code = execute(handle, &request, decision, nullptr, &outcome);
+  if (code == SAQIYA_OK) mark_spent(op, outcome, tickets, rules);
   return code;
 }
 

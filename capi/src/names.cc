@@ -30,6 +30,11 @@ constexpr Entry kOutcome[] = {
 };
 static_assert(std::size(kOutcome) == SAQIYA_UNAVAILABLE + 1);
 
+constexpr Entry kSource[] = {
+    {"store", ""}, {"cache", ""}, {"local", ""}, {"open", ""}, {"closed", ""},
+};
+static_assert(std::size(kSource) == SAQIYA_SOURCE_CLOSED + 1);
+
 constexpr Entry kReason[] = {
     {"none", ""},
     {"connect", "no connection to the store could be made"},
@@ -62,8 +67,12 @@ extern "C" {
 const char* saqiya_status_name(int32_t status) { return find(kStatus, status).name; }
 const char* saqiya_status_message(int32_t status) { return find(kStatus, status).message; }
 const char* saqiya_outcome_name(int32_t outcome) { return find(kOutcome, outcome).name; }
+const char* saqiya_source_name(int32_t source) { return find(kSource, source).name; }
 const char* saqiya_reason_name(int32_t reason) { return find(kReason, reason).name; }
 const char* saqiya_reason_message(int32_t reason) { return find(kReason, reason).message; }
+int saqiya_reason_is_undone(int32_t reason) {
+  return saqiya::is_certainly_undone(static_cast<saqiya::Reason>(reason)) ? 1 : 0;
+}
 const char* saqiya_version(void) { return SAQIYA_VERSION_STRING; }
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 
 namespace {
 
+using saqiya::is_ask;
 using saqiya::Op;
 using saqiya::capi::answer_unlimited;
 using saqiya::capi::as_decisions;
@@ -28,7 +29,6 @@ const char* convert(const saqiya_queue_options& in, saqiya::QueueOptions* out) {
   return nullptr;
 }
 
-bool is_ask(Op op) { return op == Op::kCheck || op == Op::kPeek; }
 bool takes_tickets(Op op) { return op == Op::kRefund || op == Op::kSettle || op == Op::kRenew; }
 
 // What the request is about: one limiter and key, or several.
@@ -128,7 +128,7 @@ int saqiya_queue_submit(saqiya_queue* queue, const saqiya_request* request) {
       case saqiya::SubmitResult::kClosed:
         return SAQIYA_CLOSED;
     }
-    if (r.op == Op::kRefund || r.op == Op::kSettle) mark_spent(r.op, known.ticket, rules);
+    if (r.op == Op::kRefund || r.op == Op::kSettle) mark_spent(r.op, {}, known.ticket, rules);
     return SAQIYA_OK;
   });
 }

@@ -1,4 +1,5 @@
 // Clocks and stores.
+#include <algorithm>
 #include <string>
 
 #include "handles.h"
@@ -137,10 +138,44 @@ int saqiya_store_get_stats(const saqiya_store* store, saqiya_store_stats* stats)
       found.batches = now.batches;
       found.connects = now.connects;
       found.failures = now.failures;
+      found.allowed = now.allowed;
+      found.denied = now.denied;
+      found.cached = now.cached;
+      found.local_allowed = now.local_allowed;
+      found.local_denied = now.local_denied;
+      found.opened = now.opened;
+      found.closed = now.closed;
+      found.outages = now.outages;
+      found.degraded = now.degraded;
+      std::copy(now.latency.begin(), now.latency.end(), found.latency);
       return SAQIYA_OK;
     });
   }
   return write_sized(found, stats) ? code : SAQIYA_INVALID;
+}
+
+void saqiya_event_init(saqiya_event* event, size_t size) { init_sized(event, size); }
+
+int saqiya_store_has_event(const saqiya_store* store) {
+  return store != nullptr && store->store->has_event() ? 1 : 0;
+}
+
+int saqiya_store_next_event(saqiya_store* store, saqiya_event* event) {
+  saqiya_event found;
+  saqiya_event_init(&found, sizeof found);
+  if (!write_sized(found, event) || store == nullptr) return SAQIYA_INVALID;
+  saqiya::Event next;
+  if (store->store->next_event(&next)) {
+    found.kind = static_cast<std::uint32_t>(next.kind);
+    found.reason = static_cast<std::int32_t>(next.reason);
+    found.suppressed = next.suppressed;
+    found.wall_us = next.wall;
+    found.duration_us = next.duration;
+    found.decisions = next.decisions;
+    std::copy(next.server.begin(), next.server.end(), found.server);
+    std::copy(next.message.begin(), next.message.end(), found.message);
+  }
+  return write_sized(found, event) ? SAQIYA_OK : SAQIYA_INVALID;
 }
 
 }  // extern "C"

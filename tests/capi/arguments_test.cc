@@ -144,7 +144,8 @@ class OddArguments : public testing::Test {
     ASSERT_LT(d.item, 2);
     ASSERT_GE(d.rule, 0);
     ASSERT_LT(d.rule, 4);
-    ASSERT_EQ(d.reserved64, 0);
+    ASSERT_EQ(d.source, SAQIYA_SOURCE_STORE);
+    ASSERT_EQ(d.reserved32, 0);
   }
 
   void call_limiter() {

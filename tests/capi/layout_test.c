@@ -17,7 +17,8 @@ AT(saqiya_decision, reset_after_us, 32);
 AT(saqiya_decision, delay_us, 40);
 AT(saqiya_decision, rule, 48);
 AT(saqiya_decision, item, 52);
-AT(saqiya_decision, reserved64, 56);
+AT(saqiya_decision, source, 56);
+AT(saqiya_decision, reserved32, 60);
 
 SAME(ticket, sizeof(saqiya_ticket) == 48);
 AT(saqiya_ticket, q, 0);
@@ -57,13 +58,33 @@ AT(saqiya_store_options, secret, 40);
 AT(saqiya_store_options, secret_len, 48);
 AT(saqiya_store_options, connections, 56);
 
-SAME(store_stats, sizeof(saqiya_store_stats) == 64);
+SAME(store_stats, sizeof(saqiya_store_stats) == 264);
 AT(saqiya_store_stats, keys, 8);
 AT(saqiya_store_stats, failures, 56);
+AT(saqiya_store_stats, allowed, 64); /* from here on since the third version */
+AT(saqiya_store_stats, cached, 80);
+AT(saqiya_store_stats, local_allowed, 88);
+AT(saqiya_store_stats, closed, 112);
+AT(saqiya_store_stats, outages, 120);
+AT(saqiya_store_stats, degraded, 128);
+AT(saqiya_store_stats, latency, 136);
 
-SAME(limiter_options, sizeof(saqiya_limiter_options) == 24);
+SAME(event, sizeof(saqiya_event) == 400);
+AT(saqiya_event, kind, 4);
+AT(saqiya_event, reason, 8);
+AT(saqiya_event, suppressed, 12);
+AT(saqiya_event, wall_us, 16);
+AT(saqiya_event, duration_us, 24);
+AT(saqiya_event, decisions, 32);
+AT(saqiya_event, server, 40);
+AT(saqiya_event, message, 152);
+
+SAME(limiter_options, sizeof(saqiya_limiter_options) == 40);
 AT(saqiya_limiter_options, name, 8);
 AT(saqiya_limiter_options, deadline_us, 16);
+AT(saqiya_limiter_options, failure, 24); /* from here on since the third version */
+AT(saqiya_limiter_options, failure_share_ppm, 28);
+AT(saqiya_limiter_options, fallback, 32);
 
 SAME(rule, sizeof(saqiya_rule) == 56);
 AT(saqiya_rule, algorithm, 4);
@@ -106,6 +127,12 @@ SAME(status, SAQIYA_OK == 0 && SAQIYA_INVALID == 1 && SAQIYA_BAD_POLICY == 2 &&
                  SAQIYA_INTERNAL == 9);
 SAME(outcome, SAQIYA_NONE == 0 && SAQIYA_ALLOWED == 1 && SAQIYA_DENIED == 2 && SAQIYA_NEVER == 3 &&
                   SAQIYA_UNAVAILABLE == 4);
+SAME(source, SAQIYA_SOURCE_STORE == 0 && SAQIYA_SOURCE_CACHE == 1 && SAQIYA_SOURCE_LOCAL == 2 &&
+                 SAQIYA_SOURCE_OPEN == 3 && SAQIYA_SOURCE_CLOSED == 4);
+SAME(failure, SAQIYA_FAILURE_LOCAL == 1 && SAQIYA_FAILURE_OPEN == 2 && SAQIYA_FAILURE_CLOSED == 3 &&
+                  SAQIYA_FAILURE_ERROR == 4);
+SAME(event_kind, SAQIYA_EVENT_NONE == 0 && SAQIYA_EVENT_OUTAGE == 1 &&
+                     SAQIYA_EVENT_RECOVERED == 2 && SAQIYA_EVENT_REFUSED == 3);
 SAME(reason, SAQIYA_REASON_NONE == 0 && SAQIYA_REASON_CONNECT == 1 && SAQIYA_REASON_RESOLVE == 2 &&
                  SAQIYA_REASON_AUTH == 3 && SAQIYA_REASON_TIMEOUT == 4 && SAQIYA_REASON_LOST == 5 &&
                  SAQIYA_REASON_REFUSED == 6 && SAQIYA_REASON_READ_ONLY == 7 &&
@@ -119,7 +146,8 @@ SAME(unit, SAQIYA_DAY == 1 && SAQIYA_WEEK == 2 && SAQIYA_MONTH == 3 && SAQIYA_YE
 SAME(op, SAQIYA_OP_CHECK == 1 && SAQIYA_OP_PEEK == 2 && SAQIYA_OP_REFUND == 3 &&
              SAQIYA_OP_RESET == 4 && SAQIYA_OP_SETTLE == 5 && SAQIYA_OP_RENEW == 6);
 SAME(flags, SAQIYA_STORE_TESTING == 1 && SAQIYA_STORE_HASH_SUBJECTS == 2 &&
-                SAQIYA_HTTP_LEGACY == 1 && SAQIYA_HTTP_DRAFT == 2);
+                SAQIYA_LIMITER_NO_DENY_CACHE == 1 && SAQIYA_HTTP_LEGACY == 1 &&
+                SAQIYA_HTTP_DRAFT == 2);
 SAME(constants, SAQIYA_MAX_KEY == 65536 && SAQIYA_MAX_NAME == 64 &&
                     SAQIYA_MAX_COST == INT64_C(9007199254740991) &&
                     SAQIYA_UNLIMITED == SAQIYA_MAX_COST && SAQIYA_FOREVER == INT64_MAX &&

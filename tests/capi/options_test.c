@@ -152,8 +152,10 @@ static void test_limiter_options(void) {
     CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
   }
   o.name = NULL;
-  o.flags = 1;
+  o.flags = 2;
   CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
+  o.flags = SAQIYA_LIMITER_NO_DENY_CACHE;
+  CHECK_EQ(create_with(store, &o), SAQIYA_OK);
   o.flags = 0;
   o.deadline_us = 999;
   CHECK_EQ(create_with(store, &o), SAQIYA_INVALID);
@@ -164,9 +166,47 @@ static void test_limiter_options(void) {
   saqiya_store_free(store);
 }
 
+/* What a caller asks for in case Redis does not answer: it is checked on every store. */
+static void test_failure_options(void) {
+  saqiya_store *store = NULL;
+  saqiya_limiter *limiter = NULL;
+  saqiya_limiter_options o;
+  saqiya_error error;
+  uint32_t mode;
+  CHECK_EQ(saqiya_store_open("redis://127.0.0.1:1", NULL, &store, NULL), SAQIYA_OK);
+#define WITH(mode, share, text)                                                                  \
+  (saqiya_limiter_options_init(&o, sizeof o), o.failure = (mode), o.failure_share_ppm = (share), \
+   o.fallback = (text), create_with(store, &o))
+  for (mode = 0; mode <= SAQIYA_FAILURE_ERROR; ++mode) {
+    CHECK_EQ(WITH(mode, 0, NULL), SAQIYA_OK);
+    CHECK_EQ(WITH(mode, 1000000, NULL), SAQIYA_OK);
+    CHECK_EQ(WITH(mode, 1000001, NULL), SAQIYA_INVALID);
+    CHECK_EQ(WITH(mode, 1, NULL), mode <= SAQIYA_FAILURE_LOCAL ? SAQIYA_OK : SAQIYA_INVALID);
+    CHECK_EQ(WITH(mode, 0, "1/s"), mode <= SAQIYA_FAILURE_LOCAL ? SAQIYA_OK : SAQIYA_INVALID);
+  }
+  CHECK_EQ(WITH(SAQIYA_FAILURE_ERROR + 1, 0, NULL), SAQIYA_INVALID);
+  CHECK_EQ(WITH(UINT32_MAX, 0, NULL), SAQIYA_INVALID);
+  CHECK_EQ(WITH(0, UINT32_MAX, NULL), SAQIYA_INVALID);
+  CHECK_EQ(WITH(0, 500000, "1/s"), SAQIYA_INVALID);
+  CHECK_EQ(WITH(0, 0, "1/s; 10/day"), SAQIYA_BAD_POLICY);
+  CHECK_EQ(WITH(0, 0, "unlimited"), SAQIYA_BAD_POLICY);
+#undef WITH
+  o.fallback = "1/s burst";
+  CHECK_EQ(saqiya_limiter_create(store, "5/s", &o, &limiter, &error), SAQIYA_BAD_POLICY);
+  CHECK(limiter == NULL && strncmp(error.message, "fallback: ", 10) == 0);
+  CHECK_EQ(error.position, 9); /* in the fallback's text */
+  o.fallback = "1/s; 10/day";
+  CHECK_EQ(saqiya_limiter_create(store, "5/s; 50/day", &o, &limiter, NULL), SAQIYA_OK);
+  saqiya_limiter_free(limiter);
+  CHECK_EQ(saqiya_limiter_create(store, "unlimited", &o, &limiter, NULL), SAQIYA_OK);
+  saqiya_limiter_free(limiter);
+  saqiya_store_free(store);
+}
+
 void test_options(void) {
   test_sizes();
   test_nothing_is_written_behind();
   test_store_ranges();
   test_limiter_options();
+  test_failure_options();
 }

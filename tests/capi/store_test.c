@@ -73,7 +73,7 @@ static void test_open(void) {
 }
 
 static void test_stats(void) {
-  unsigned char bytes[128];
+  unsigned char bytes[512];
   saqiya_store_stats *stats = (saqiya_store_stats *)(void *)bytes;
   saqiya_store *store = NULL;
   saqiya_limiter *limiter = NULL;
@@ -113,6 +113,28 @@ static void test_stats(void) {
   saqiya_store_free(store);
 }
 
+/* A store in this process has no outages to tell of. */
+static void test_no_events(void) {
+  saqiya_store *store = NULL;
+  saqiya_event event;
+  CHECK_EQ(saqiya_store_open("memory://", NULL, &store, NULL), SAQIYA_OK);
+  CHECK_EQ(saqiya_store_has_event(store), 0);
+  CHECK_EQ(saqiya_store_has_event(NULL), 0);
+  memset(&event, 0x55, sizeof event);
+  saqiya_event_init(&event, sizeof event);
+  CHECK(event.size == sizeof event && is_zero(&event.kind, sizeof event - sizeof event.size));
+  event.kind = 7;
+  CHECK_EQ(saqiya_store_next_event(store, &event), SAQIYA_OK);
+  CHECK_EQ(event.kind, SAQIYA_EVENT_NONE);
+  CHECK_EQ(event.size, sizeof event);
+  CHECK_EQ(saqiya_store_next_event(store, NULL), SAQIYA_INVALID);
+  CHECK_EQ(saqiya_store_next_event(NULL, &event), SAQIYA_INVALID);
+  event.size = 0;
+  CHECK_EQ(saqiya_store_next_event(store, &event), SAQIYA_INVALID);
+  saqiya_event_init(NULL, sizeof event);
+  saqiya_store_free(store);
+}
+
 /* In every order of freeing the handles left over work. */
 static void test_free_in_any_order(void) {
   int order;
@@ -147,5 +169,6 @@ void test_clocks_and_stores(void) {
   test_clock();
   test_open();
   test_stats();
+  test_no_events();
   test_free_in_any_order();
 }

@@ -74,10 +74,11 @@ class Stores : public ::testing::TestWithParam<Way> {
   }
 
   static LimiterHandle make(const StoreHandle& store, const std::string& policy,
-                            const char* name = nullptr) {
+                            const char* name = nullptr, std::uint32_t failure = 0) {
     saqiya_limiter_options options;
     saqiya_limiter_options_init(&options, sizeof options);
     options.name = name;
+    options.failure = failure;
     saqiya_limiter* limiter = nullptr;
     saqiya_error error;
     EXPECT_EQ(saqiya_limiter_create(store.get(), policy.c_str(), &options, &limiter, &error),
@@ -85,8 +86,9 @@ class Stores : public ::testing::TestWithParam<Way> {
         << error.message;
     return LimiterHandle(limiter);
   }
-  LimiterHandle make(const std::string& policy, const char* name = nullptr) {
-    return make(store_, policy, name);
+  LimiterHandle make(const std::string& policy, const char* name = nullptr,
+                     std::uint32_t failure = 0) {
+    return make(store_, policy, name, failure);
   }
 
   static saqiya_item item(const LimiterHandle& limiter, const char* key, std::int64_t cost = 1) {

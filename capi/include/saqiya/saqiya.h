@@ -29,10 +29,11 @@
  *     _us.
  *  7. Threads. Clocks, stores and limiters may be used from any number of threads at once. A queue
  *     belongs to one thread at a time. Freeing must not race with another use of the same handle.
- *     The library starts no threads and installs no signal handlers.
+ *     The library starts no threads and installs no signal handlers. Signals do not end a call that
+ *     waits for Redis: it returns with the answer, or at its deadline.
  *  8. Fork. Handles made before fork() work in the child with no call. The child starts with an
  *     empty memory table and connects anew; what the parent had submitted to a queue stays the
- *     parent's.
+ *     parent's. fork() waits until no thread is inside OpenSSL (a step of TLS; a second at most).
  *  9. Structs. Option structs begin with their size: call their _init first, with sizeof, as in
  *     saqiya_rule_init(&rule, sizeof rule); zero then means default. A larger struct from a newer
  *     caller is accepted while its unknown bytes are zero, and never more is written than its size.
@@ -40,7 +41,8 @@
  *     and are frozen.
  * 10. The library prints nothing, never aborts or exits, and reads no environment variables (its
  *     resolver for host names heeds LOCALDOMAIN and RES_OPTIONS, as the system's does; time zones
- *     are looked for where TZDIR says).
+ *     are looked for where TZDIR says, the system's certificate authorities where SSL_CERT_FILE and
+ *     SSL_CERT_DIR say).
  */
 #ifndef SAQIYA_SAQIYA_H
 #define SAQIYA_SAQIYA_H
@@ -86,33 +88,50 @@ typedef enum saqiya_outcome {
   SAQIYA_ALLOWED = 1,    /* charged; go on (after delay_us, if that is not 0) */
   SAQIYA_DENIED = 2,     /* not charged; the same request passes after retry_after_us */
   SAQIYA_NEVER = 3,      /* not charged; the cost is above the capacity: no wait will help */
-  SAQIYA_UNAVAILABLE = 4 /* the store failed; see reason */
+  SAQIYA_UNAVAILABLE = 4 /* the store failed, nothing was decided; see reason */
 } saqiya_outcome;
 
-/* Why an outcome is SAQIYA_UNAVAILABLE. "Unknown" means that the charge may have been made. */
+/* Which way a decision was made. While Redis does not answer, the limiter's failure policy decides
+ * (saqiya_failure). */
+typedef enum saqiya_source {
+  SAQIYA_SOURCE_STORE = 0, /* by the store; also of SAQIYA_NEVER and SAQIYA_UNAVAILABLE */
+  SAQIYA_SOURCE_CACHE = 1, /* denied: Redis refused this key a moment ago, and would again */
+  SAQIYA_SOURCE_LOCAL = 2, /* Redis did not answer: by a table in this process */
+  SAQIYA_SOURCE_OPEN = 3,  /* Redis did not answer: allowed unseen; all numbers are 0 */
+  SAQIYA_SOURCE_CLOSED = 4 /* Redis did not answer: denied; of the numbers only retry_after_us is
+                              set, 1 to 5 s: ask again then */
+} saqiya_source;
+
+/* Why Redis gave no answer: of SAQIYA_UNAVAILABLE and of the sources LOCAL, OPEN and CLOSED.
+ * "Unknown" means that the charge may have been made there. Where a value is CORRUPT, reset
+ * overwrites it. */
 typedef enum saqiya_reason {
   SAQIYA_REASON_NONE = 0,
-  SAQIYA_REASON_CONNECT = 1,       /* no connection could be made; not charged */
-  SAQIYA_REASON_RESOLVE = 2,       /* the host name could not be resolved; not charged */
-  SAQIYA_REASON_AUTH = 3,          /* user, password or database were refused; not charged */
-  SAQIYA_REASON_TIMEOUT = 4,       /* the deadline passed; unknown */
-  SAQIYA_REASON_LOST = 5,          /* the connection broke before the answer came; unknown */
-  SAQIYA_REASON_REFUSED = 6,       /* the server refused before executing (LOADING, BUSY, ...) */
-  SAQIYA_REASON_READ_ONLY = 7,     /* the server is a replica; not charged */
-  SAQIYA_REASON_PERMISSION = 8,    /* the server's access rules forbid a command */
+  SAQIYA_REASON_CONNECT = 1,    /* no connection could be made; not charged */
+  SAQIYA_REASON_RESOLVE = 2,    /* the host name could not be resolved; not charged */
+  SAQIYA_REASON_AUTH = 3,       /* user, password or database were refused; not charged */
+  SAQIYA_REASON_TIMEOUT = 4,    /* the deadline passed; unknown */
+  SAQIYA_REASON_LOST = 5,       /* the connection broke before the answer came; unknown */
+  SAQIYA_REASON_REFUSED = 6,    /* the server cannot serve now (LOADING, BUSY, ...); not charged */
+  SAQIYA_REASON_READ_ONLY = 7,  /* the server is a replica; not charged */
+  SAQIYA_REASON_PERMISSION = 8, /* the server's access rules forbid a command; not charged */
   SAQIYA_REASON_SERVER_MEMORY = 9, /* the server is out of memory; not charged */
-  SAQIYA_REASON_CORRUPT = 10,  /* the key holds a value that is not ours; reset() overwrites it */
-  SAQIYA_REASON_PROTOCOL = 11, /* the answer could not be understood; unknown */
-  SAQIYA_REASON_BUSY = 12,     /* could not be sent before the deadline; not charged */
-  SAQIYA_REASON_CANCELLED = 13 /* the queue was closed; unknown if it had been sent */
+  SAQIYA_REASON_CORRUPT = 10,      /* the key holds a value that is not ours; not charged */
+  SAQIYA_REASON_PROTOCOL = 11,     /* the answer could not be understood; unknown */
+  SAQIYA_REASON_BUSY = 12,         /* could not be sent before the deadline; not charged */
+  SAQIYA_REASON_CANCELLED = 13     /* the queue was closed; unknown if it had been sent */
 } saqiya_reason;
 
 /* Short lower-case names ("invalid", "denied", "timeout"); a number outside gives "unknown". */
 SAQIYA_API const char *saqiya_status_name(int32_t status);
 SAQIYA_API const char *saqiya_status_message(int32_t status);
 SAQIYA_API const char *saqiya_outcome_name(int32_t outcome);
+SAQIYA_API const char *saqiya_source_name(int32_t source); /* "store", "cache", "local", ... */
 SAQIYA_API const char *saqiya_reason_name(int32_t reason);
 SAQIYA_API const char *saqiya_reason_message(int32_t reason);
+/* 1 when what failed for this reason has certainly changed nothing, so that a refund may be tried
+ * again: CONNECT, RESOLVE, AUTH, REFUSED, READ_ONLY, SERVER_MEMORY, BUSY. */
+SAQIYA_API int saqiya_reason_is_undone(int32_t reason);
 
 /* The library's version, "0.1.0"; the header's is SAQIYA_VERSION_STRING. */
 SAQIYA_API const char *saqiya_version(void);
@@ -139,17 +158,19 @@ typedef struct saqiya_error {
 /* The answer to a check. All numbers are 0 when the outcome is SAQIYA_UNAVAILABLE. */
 typedef struct saqiya_decision {
   int32_t outcome;        /* a saqiya_outcome */
-  int32_t reason;         /* a saqiya_reason; 0 unless unavailable */
+  int32_t reason;         /* a saqiya_reason: why Redis did not answer; 0 when it did */
   int64_t limit;          /* what the rule that bound allows at the most */
   int64_t remaining;      /* what is left of it afterwards, rounded down: 0 <= remaining <= limit */
   int64_t retry_after_us; /* denied: first instant at which this very cost passes if nobody else
-                             comes, > 0; never: SAQIYA_FOREVER; otherwise 0 */
+                             comes, > 0 (from the cache: at most that; closed: see
+                             saqiya_source); never: SAQIYA_FOREVER; otherwise 0 */
   int64_t reset_after_us; /* time until all of it is there again if left alone, rounded up */
   int64_t delay_us;       /* allowed with a wait: sleep this long before going on */
-  int32_t rule; /* index of the rule that bound, from 0. Refused: of those that refused, the one
-                   with the longest wait; allowed: the one with the least remaining share */
-  int32_t item; /* saqiya_check_all: index of the item whose rule that is */
-  int64_t reserved64;
+  int32_t rule;   /* index of the rule that bound, from 0. Refused: of those that refused, the one
+                     with the longest wait; allowed: the one with the least remaining share */
+  int32_t item;   /* saqiya_check_all: index of the item whose rule that is */
+  int32_t source; /* a saqiya_source */
+  int32_t reserved32;
 } saqiya_decision; /* 64 bytes, frozen */
 
 /* What a charge can be given back by: one for each rule of the limiter. Treat as opaque; plain
@@ -199,8 +220,9 @@ typedef struct saqiya_store_options {
   uint32_t size;       /* set by saqiya_store_options_init */
   uint32_t flags;      /* SAQIYA_STORE_... */
   saqiya_clock *clock; /* NULL: the system's */
-  uint64_t max_keys;   /* memory: bound on stored keys; 0: 10,000,000. At the bound the entries
-                          nearest to full go first and are counted as evictions */
+  uint64_t max_keys;   /* memory, and Redis for its table in this process (SAQIYA_FAILURE_LOCAL):
+                          bound on stored keys; 0: 10,000,000. At the bound the entries nearest
+                          to full go first and are counted as evictions */
   int64_t deadline_us; /* Redis: everything one request may take, from name resolution to reply;
                           1,000 ... 3,600,000,000; 0: 100,000 */
   const char *prefix;  /* Redis: what every key begins with, without braces; NULL: "sq:" */
@@ -214,11 +236,23 @@ SAQIYA_API void saqiya_store_options_init(saqiya_store_options *options, size_t 
 
 /* Opens a store. Makes no connection: that happens at the first request.
  *
- *   memory://                                   this process
- *   redis://[[user][:password]@]host[:port][/database]     host may be [::1]
- *   unix://[[user][:password]@]/path/to/socket[?db=N]
+ *   memory://                                                            this process
+ *   redis://[[user][:password]@]host[:port][/database][?OPTIONS]         host may be [::1]
+ *   unix://[[user][:password]@]/path/to/socket[?db=N&OPTIONS]
+ *   redis+sentinel://[[user][:password]@]host[:port][,host[:port]...]/master[/database][?OPTIONS]
+ *   redis+cluster://[[user][:password]@]host[:port][,host[:port]...][?OPTIONS]
  *
- * Users, passwords and paths may be percent-encoded. Each memory:// store is a table of its own. */
+ * rediss://, rediss+sentinel:// and rediss+cluster:// are the same over TLS (1.2 or later; the
+ * server's certificate and name are verified). Ports: 6379, of sentinels 26379. OPTIONS, joined
+ * by "&":
+ *
+ *   client_name=NAME                                 CLIENT SETNAME of every connection
+ *   ca=FILE  cert=FILE  key=FILE                     TLS: authorities instead of the system's; a
+ *                                                    client certificate and its key (PEM)
+ *   server_name=NAME  verify=no                      TLS: another name to expect; trust anyone
+ *   sentinel_user=USER  sentinel_password=PASSWORD   how to log in to the sentinels
+ *
+ * Every part may be percent-encoded. Each memory:// store is a table of its own. */
 SAQIYA_API int saqiya_store_open(const char *url, const saqiya_store_options *options,
                                  saqiya_store **store, saqiya_error *error);
 SAQIYA_API void saqiya_store_free(saqiya_store *store);
@@ -235,24 +269,101 @@ typedef struct saqiya_store_stats {
   uint64_t requests;  /* Redis: requests sent */
   uint64_t batches;   /* Redis: scripts called */
   uint64_t connects;  /* Redis: connections made */
-  uint64_t failures;  /* Redis: requests that ended unavailable */
+  uint64_t failures;  /* Redis: requests it did not answer, whatever was decided without it */
+  /* Redis: checks (not peeks; check_all counts as one), by who decided and how. A "never" counts
+     as denied. Those that ended unavailable are among failures only. */
+  uint64_t allowed; /* by the server */
+  uint64_t denied;
+  uint64_t cached;        /* denied from the cache */
+  uint64_t local_allowed; /* without the server: SAQIYA_SOURCE_LOCAL, OPEN, CLOSED */
+  uint64_t local_denied;
+  uint64_t opened;
+  uint64_t closed;
+  uint64_t outages;     /* Redis: how often it has gone away */
+  uint64_t degraded;    /* Redis: 1 while a server is away, else 0 */
+  uint64_t latency[16]; /* Redis: requests answered within 64 us, 128 us, ... from sending to
+                           reply: latency[i] within 64 << i us and not within less; the last: all
+                           that took longer */
 } saqiya_store_stats;
 
 SAQIYA_API void saqiya_store_stats_init(saqiya_store_stats *stats, size_t size);
+/* In a child after fork() the counters go on from the parent's. */
 SAQIYA_API int saqiya_store_get_stats(const saqiya_store *store, saqiya_store_stats *stats);
+
+/* What an operator should be told, for the host program's log: the library prints nothing. At most
+ * 5 events for a long outage, whatever the load. */
+typedef enum saqiya_event_kind {
+  SAQIYA_EVENT_NONE = 0,
+  SAQIYA_EVENT_OUTAGE = 1,    /* a server does not answer: failure policies decide */
+  SAQIYA_EVENT_RECOVERED = 2, /* it answers again. Of outages that follow one another within 10 s
+                                 only the first is told, unless it lasts longer */
+  SAQIYA_EVENT_REFUSED = 3    /* a server that answers refuses requests (memory, permission,
+                                 a foreign value, a cluster, ...): once a minute for each reason */
+} saqiya_event_kind;
+
+typedef struct saqiya_event {
+  uint32_t size;       /* set by saqiya_event_init */
+  uint32_t kind;       /* a saqiya_event_kind */
+  int32_t reason;      /* a saqiya_reason */
+  uint32_t suppressed; /* events not told since the one before */
+  int64_t wall_us;     /* when, since 1970 */
+  int64_t duration_us; /* recovered: how long the outage was */
+  uint64_t decisions;  /* recovered: requests that the server did not answer meanwhile */
+  char server[112];    /* "host:port", or a socket's path; may be cut short */
+  char message[248];   /* one sentence, no newline; never holds a password or a key */
+} saqiya_event;
+
+SAQIYA_API void saqiya_event_init(saqiya_event *event, size_t size);
+/* 1 when there is an event to be taken; cheap enough to ask after every call. */
+SAQIYA_API int saqiya_store_has_event(const saqiya_store *store);
+/* Takes the oldest event; SAQIYA_OK with kind SAQIYA_EVENT_NONE when there is none. Up to 64 are
+ * kept, the oldest go first. Any thread may take them; each is taken once. A child after fork()
+ * begins without its parent's. */
+SAQIYA_API int saqiya_store_next_event(saqiya_store *store, saqiya_event *event);
 
 /* -- Limiters --------------------------------------------------------------------------------- */
 
 typedef struct saqiya_limiter saqiya_limiter;
 
+/* What becomes of checks and peeks that Redis does not answer (no connection, no reply within the
+ * deadline, or an error). SAQIYA_NEVER stays that. Refunds, settlements, renewals and resets are
+ * then unavailable, but for tickets that were made locally: they belong to the local table, during
+ * the outage and after it. Of several limiters asked at once: with ERROR among them the answer is
+ * unavailable, else with CLOSED denied; OPEN ones are passed over; LOCAL ones decide together. */
+typedef enum saqiya_failure {
+  /* Decided in this process by the same rules, of which it lets a share through: limits and rates
+   * times failure_share_ppm / 1,000,000, rounded down, limits but not below 1. With N processes
+   * and a share of 1/N all of them together keep the limit. In an outage of duration T at most
+   * processes * share * (limit + rate * T) pass. The table outlives the outage, and what it
+   * admitted is never charged to Redis. */
+  SAQIYA_FAILURE_LOCAL = 1,
+  SAQIYA_FAILURE_OPEN = 2,   /* allowed */
+  SAQIYA_FAILURE_CLOSED = 3, /* denied; 503 in HTTP */
+  SAQIYA_FAILURE_ERROR = 4   /* unavailable; the caller decides */
+} saqiya_failure;
+
+enum {
+  /* Do not remember refusals (SAQIYA_SOURCE_CACHE). They are remembered for at most 1 s, under
+   * policies of one token bucket: a key that is refused again and again then costs Redis one call
+   * a second. A reset or refund by another process is seen when that second is over, one by this
+   * process at once; a limiter that has refunded or settled does not remember any more. */
+  SAQIYA_LIMITER_NO_DENY_CACHE = 1
+};
+
+/* The failure policy and the flags are of consequence on Redis only. */
 typedef struct saqiya_limiter_options {
-  uint32_t size; /* set by saqiya_limiter_options_init */
-  uint32_t flags;
+  uint32_t size;       /* set by saqiya_limiter_options_init */
+  uint32_t flags;      /* SAQIYA_LIMITER_... */
   const char *name;    /* names the policy in keys and HTTP fields: 1 to SAQIYA_MAX_NAME printable
                           ASCII characters. Limiters of one name on one store share their state
                           and keep it when the limit changes. NULL: named by a digest of the text,
                           so unnamed limiters of one policy on one store share their state, too */
-  int64_t deadline_us; /* Redis: 0: the store's */
+  int64_t deadline_us; /* Redis: 1,000 ... 3,600,000,000; 0: the store's */
+  uint32_t failure;    /* a saqiya_failure; 0: SAQIYA_FAILURE_LOCAL */
+  uint32_t failure_share_ppm; /* LOCAL: millionths of the limit that this process may let through,
+                                 1 ... 1,000,000; 0: 1,000,000 */
+  const char *fallback;       /* LOCAL: decide by this policy, of as many rules, instead of a
+                                 share. NULL: by the share */
 } saqiya_limiter_options;
 
 SAQIYA_API void saqiya_limiter_options_init(saqiya_limiter_options *options, size_t size);
@@ -370,8 +481,9 @@ SAQIYA_API int saqiya_limiter_peek(saqiya_limiter *limiter, const void *key, siz
 /* Gives back what the ticket's check took, as far as it still counts, and marks the ticket (one of
  * each rule) spent. Under concurrency: releases the lease. Outcome: allowed, something was given
  * back; denied, there was nothing left to give (too late, spent, or a reservation that others have
- * queued behind); unavailable, the store failed (not tried again). remaining and reset_after_us
- * describe the state afterwards. */
+ * queued behind); unavailable, the store failed (not tried again; where it certainly did nothing,
+ * as saqiya_reason_is_undone says, the tickets stay unspent).
+ * remaining and reset_after_us describe the state afterwards. */
 SAQIYA_API int saqiya_limiter_refund(saqiya_limiter *limiter, const void *key, size_t key_len,
                                      saqiya_ticket *ticket, saqiya_decision *decision);
 
@@ -389,7 +501,8 @@ SAQIYA_API int saqiya_limiter_settle(saqiya_limiter *limiter, const void *key, s
 SAQIYA_API int saqiya_limiter_renew(saqiya_limiter *limiter, const void *key, size_t key_len,
                                     const saqiya_ticket *ticket, saqiya_decision *decision);
 
-/* Forgets the key: it is as if it had never come. decision may be NULL. */
+/* Forgets the key: it is as if it had never come. decision may be NULL. What this process decided
+ * locally is forgotten even when the store fails. */
 SAQIYA_API int saqiya_limiter_reset(saqiya_limiter *limiter, const void *key, size_t key_len,
                                     saqiya_decision *decision);
 
@@ -544,12 +657,13 @@ SAQIYA_API int saqiya_queue_close(saqiya_queue *queue);
 
 /* A decision as an HTTP answer, in whole seconds. */
 typedef struct saqiya_http_numbers {
-  int32_t status;        /* 200: go on; 429: refused; 503: the store is unavailable */
-  int32_t has_limit;     /* 0: no rate fields at all (unlimited, unavailable) */
+  int32_t status;        /* 200: go on; 429: refused; 503: the store is unavailable, whether
+                            nothing was decided or the failure policy is CLOSED */
+  int32_t has_limit;     /* 0: no rate fields at all (unlimited, unavailable, open, closed) */
   int64_t limit;         /* X-RateLimit-Limit */
   int64_t remaining;     /* X-RateLimit-Remaining; r of RateLimit */
   int64_t reset_s;       /* X-RateLimit-Reset: seconds until full, rounded up */
-  int64_t retry_after_s; /* Retry-After: rounded up, at least 1; -1: absent */
+  int64_t retry_after_s; /* Retry-After: rounded up, at least 1; with 503 1 to 5; -1: absent */
   int64_t t_s;           /* t of RateLimit: seconds within which no more than r is there, rounded
                             up; -1: absent */
 } saqiya_http_numbers;   /* 48 bytes, frozen */

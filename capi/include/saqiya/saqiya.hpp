@@ -34,6 +34,7 @@ using Decision = saqiya_decision;
 using Ticket = saqiya_ticket;
 using Rule = saqiya_rule;
 using Completion = saqiya_completion;
+using Event = saqiya_event;
 
 inline constexpr Micros kNoWait{SAQIYA_NO_WAIT};
 inline constexpr Micros kForever{SAQIYA_FOREVER};
@@ -139,13 +140,23 @@ class Store {
     return stats;
   }
 
+  /// Cheap enough to ask after every call.
+  bool has_event() const noexcept { return saqiya_store_has_event(get()) != 0; }
+  /// The oldest one not yet taken; its kind is SAQIYA_EVENT_NONE when there is none.
+  Event next_event() {
+    Event event;
+    saqiya_event_init(&event, sizeof event);
+    detail::require(saqiya_store_next_event(get(), &event));
+    return event;
+  }
+
   saqiya_store* get() const noexcept { return handle_.get(); }
 
  private:
   detail::Handle<saqiya_store, saqiya_store_free> handle_;
 };
 
-/// saqiya_limiter_options, initialised.
+/// saqiya_limiter_options, initialised. The texts must live until the limiter has been made.
 struct LimiterOptions : saqiya_limiter_options {
   LimiterOptions() { saqiya_limiter_options_init(this, sizeof *this); }
 };
