@@ -7,6 +7,7 @@ from asyncio import get_running_loop, shield
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+from saqiya._failure import Failure
 from saqiya._limiter import Limiter, need_leases
 from saqiya._policy import Policy
 from saqiya._port import Port, port_of
@@ -37,8 +38,21 @@ class AsyncLimiter:
         store: Store | str | None = None,
         name: str | None = None,
         deadline: Seconds | None = None,
+        failure: Failure = "local",
+        share: float | None = None,
+        fallback: Policy | None = None,
+        deny_cache: bool = True,
     ) -> None:
-        self._core = Limiter(policy, store=store, name=name, deadline=deadline)
+        self._core = Limiter(
+            policy,
+            store=store,
+            name=name,
+            deadline=deadline,
+            failure=failure,
+            share=share,
+            fallback=fallback,
+            deny_cache=deny_cache,
+        )
         self.store = self._core.store
         self._local = self._core.is_local
         self._port: Port | None = None  # of the loop that used this limiter last

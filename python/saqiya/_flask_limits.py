@@ -8,6 +8,7 @@ from typing import Any, Union, cast
 
 from flask import current_app
 
+from saqiya._failure import Failure
 from saqiya._limiter import Limiter
 from saqiya._policy import Policy
 from saqiya._store import Store
@@ -20,6 +21,45 @@ Limit = Union[OnePolicy, Sequence[tuple[OnePolicy, KeyFunction]]]
 
 POLICIES = "_saqiya_policies"  # on a view: its decorators' limits, innermost first
 _MOST_PLANS = 1_000  # limiters kept of policies that functions have returned
+
+
+class Failing:
+    """What a limit does while Redis does not answer; None: as the extension says."""
+
+    __slots__ = ("deny_cache", "failure", "fallback", "share")
+
+    def __init__(
+        self,
+        failure: Failure | None,
+        share: float | None,
+        fallback: Policy | None,
+        deny_cache: bool | None,
+    ) -> None:
+        self.failure = failure
+        self.share = share
+        self.fallback = fallback
+        self.deny_cache = deny_cache
+
+    def over(self, defaults: Failing) -> Failing:
+        """This, completed; a share or fallback goes with "local", and they replace each other."""
+        share, fallback = self.share, self.fallback
+        alone = share is None and fallback is None
+        failure = self.failure or (defaults.failure if alone else "local")
+        if failure in ("local", None) and alone:
+            share, fallback = defaults.share, defaults.fallback
+        deny_cache = defaults.deny_cache if self.deny_cache is None else self.deny_cache
+        return Failing(failure, share, fallback, deny_cache)
+
+    def limiter(self, policy: Policy, name: str | None, store: Store | None = None) -> Limiter:
+        return Limiter(
+            policy,
+            store=store,
+            name=name,
+            failure=self.failure or "local",
+            share=self.share,
+            fallback=self.fallback,
+            deny_cache=True if self.deny_cache is None else self.deny_cache,
+        )
 
 
 class Part:
@@ -51,10 +91,12 @@ class RouteLimit:
         key: KeyFunction | None,
         name: str | None,
         cost: int,
+        failing: Failing,
         view_name: str = "",
         position: int = 0,
     ) -> None:
         self.cost = cost
+        self.failing = failing
         self.view_name = view_name
         self.position = position  # among the decorators of its view
         pairs = _pairs(limit)
@@ -68,7 +110,7 @@ class RouteLimit:
         for part in self.parts:  # fails here, not at the first request
             if part.key is not None:
                 need_callable(part.key, "key")
-            _try_out(part, cost)
+            _try_out(part, cost, failing)
 
     @property
     def is_plain(self) -> bool:
@@ -91,9 +133,10 @@ class RouteLimit:
 class Bound:
     """What one RateLimit keeps for one app."""
 
-    def __init__(self, store: Store, app_wide: RouteLimit | None) -> None:
+    def __init__(self, store: Store, app_wide: RouteLimit | None, failing: Failing) -> None:
         self.store = store
         self.app_wide = app_wide
+        self._failing = failing  # of routes that say nothing else
         self._fixed: dict[tuple[Part, str | None], Limiter] = {}
         self._plans: dict[tuple[Part, str | None, Any], Limiter] = {}
 
@@ -134,7 +177,8 @@ class Bound:
             name: str | None = limit.name_at(endpoint)
         else:
             name = None if limit.is_plain else current_app.name
-        return Limiter(policy, store=self.store, name=part.name_within(name))
+        failing = limit.failing.over(self._failing)
+        return failing.limiter(policy, part.name_within(name), self.store)
 
 
 def need_callable(value: object, what: str) -> None:
@@ -142,14 +186,15 @@ def need_callable(value: object, what: str) -> None:
         raise TypeError(f"{what} must be a function, not {type(value).__name__}")
 
 
-def _try_out(part: Part, cost: int) -> None:
+def _try_out(part: Part, cost: int, failing: Failing) -> None:
     """In this process, for the mistakes that can be seen before the first request."""
     policy: Policy = "unlimited"
     if isinstance(part.policy, Limiter):
         policy = part.policy.policy
     elif not callable(part.policy):
         policy = part.policy
-    limiter = Limiter(policy, name=part.name)
+    own = isinstance(part.policy, Limiter)
+    limiter = Limiter(policy) if own else failing.limiter(policy, part.name)
     asked = limiter.peek("", cost)
     if asked.outcome == "never" and limiter.peek("", 0).outcome != "never":
         message = f"cost {cost} is more than {limiter.policy!r} ever allows at once"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Union
 
 from saqiya import _saqiya
+from saqiya._failure import Failure, failure_arguments
 from saqiya._policy import Policy, native_policy
 from saqiya._saqiya import Decision
 from saqiya._store import Store, open_store
@@ -20,13 +21,32 @@ class Limiter(_saqiya.Limiter):
     policy: text such as "5/s burst 20", "5/s; 1000/day", "concurrency: 20 ttl 30s", "unlimited"; a
         rule as numbers, such as TokenBucket(20, 5, 1.0); or a list of up to 8 rules of both kinds.
         Several rules are decided together: all are charged, or none is.
-    store: a Store, or a URL. Limiters of this process that name the same Redis URL share one
-        Store. None: a store in this process, of its own.
+    store: a Store, or a URL. Limiters of this process that name the same URL share one Store, which
+        lives while one of them does. None: a store in this process, of its own.
     name: names the policy in keys and HTTP fields, 1 to 64 printable ASCII characters. Limiters of
         one name on one store share their state and keep it when the limit changes.
     deadline: Redis: seconds that one request may take in all; None: the store's.
+    failure: Redis: what becomes of checks and peeks that it does not answer:
+        "local": they are decided in this process, by the same rules or the fallback;
+        "open": they are allowed; "closed": they are denied (503 in HTTP);
+        "error": the outcome is "unavailable", and the caller decides.
+        The decision's source tells which way it was made, its reason why Redis did not answer.
+    share: failure "local": the part of the limit that this process may let through, 0.000001 ... 1.
+        With N processes and a share of 1/N all of them together keep the limit.
+    fallback: failure "local": decide by this policy, of as many rules, instead of by a share.
+    deny_cache: Redis: remember refusals of a single token bucket, for at most a second, so that a
+        key that is refused again and again costs Redis little. A reset or refund by another process
+        is seen when that second is over.
 
-    Safe from any thread, and after fork(). Raises SaqiyaError for a bad policy, URL or name.
+    In this process ("memory://") these four are without effect.
+
+    Safe from any thread, and after fork(), also of servers that load the app before they fork. A
+    call over Redis waits without the GIL; signal handlers (Ctrl-C) run when it is over, by the
+    deadline at the latest. Under gevent and eventlet, where they have patched the process, only the
+    greenlet waits. On the thread of a running event loop such a call warns once (RuntimeWarning,
+    "saqiya: a blocking call ...", for warnings.filterwarnings): use AsyncLimiter there.
+
+    Raises SaqiyaError for a bad policy, URL or name.
     """
 
     __slots__ = ("__weakref__", "_has_leases", "store")
@@ -40,9 +60,19 @@ class Limiter(_saqiya.Limiter):
         store: Store | str | None = None,
         name: str | None = None,
         deadline: Seconds | None = None,
+        failure: Failure = "local",
+        share: float | None = None,
+        fallback: Policy | None = None,
+        deny_cache: bool = True,
     ) -> None:
         self.store = open_store(store)
-        super().__init__(self.store._native, native_policy(policy), name, deadline_micros(deadline))
+        super().__init__(
+            self.store._native,
+            native_policy(policy),
+            name,
+            deadline_micros(deadline),
+            *failure_arguments(failure, share, fallback, deny_cache),
+        )
         self._has_leases = "concurrency:" in self.policy
 
     def acquire(self, key: str | bytes, cost: int = 1, *, timeout: Seconds | None) -> Decision:
@@ -141,10 +171,10 @@ def acquire_all(items: Iterable[Item], *, timeout: Seconds | None) -> Decision:
 
 
 def refund_all(items: Iterable[Item], decision: Decision) -> Decision:
-    """Gives back, once, what check_all() or acquire_all() took for these items.
+    """Gives back what check_all() or acquire_all() took for these items; once, as Limiter.refund().
 
-    Once, even when the store was unavailable. Their costs do not matter. What was refunded, settled
-    or released of one of them alone stays as it is. Outcome of the result: "allowed", something was
+    Their costs do not matter. What was refunded, settled or released of one of them alone stays as
+    it is. Outcome of the result: "allowed", something was
     given back; "denied", nothing was left to give; "unavailable", the store failed.
     """
     return _saqiya.refund_all(items, decision)

@@ -2,7 +2,7 @@
 
 from asyncio import Future
 from collections.abc import Iterable
-from typing import Literal, final
+from typing import Any, Literal, final
 
 from typing_extensions import disjoint_base
 
@@ -48,6 +48,7 @@ class Decision:
         rule: int = 0,
         item: int = 0,
         rules: tuple[Decision, ...] = (),
+        source: str = "store",
     ) -> Decision: ...
     @property
     def allowed(self) -> bool: ...
@@ -55,6 +56,8 @@ class Decision:
     def outcome(self) -> Literal["allowed", "denied", "never", "unavailable"]: ...
     @property
     def reason(self) -> str | None: ...
+    @property
+    def source(self) -> Literal["store", "cache", "local", "open", "closed"]: ...
     @property
     def retry_after(self) -> float: ...
     @property
@@ -90,7 +93,7 @@ class Decision:
 @disjoint_base
 class Limiter:
     """A policy bound to a store; policy is text or a tuple of rules, each (algorithm, capacity,
-    tokens, period_us, queue, unit, anchor_day, zone)."""
+    tokens, period_us, queue, unit, anchor_day, zone). failure: its number in the C API, or 0."""
 
     def __init__(
         self,
@@ -98,6 +101,10 @@ class Limiter:
         policy: str | tuple[_Rule, ...],
         name: str | None = None,
         deadline_us: int = 0,
+        failure: int = 0,
+        share_ppm: int = 0,
+        fallback: str | None = None,
+        deny_cache: bool = True,
     ) -> None: ...
     @property
     def policy(self) -> str: ...
@@ -221,4 +228,4 @@ class Store:
     ) -> None: ...
     @property
     def is_local(self) -> bool: ...
-    def stats(self) -> dict[str, int]: ...
+    def stats(self) -> dict[str, Any]: ...

@@ -85,7 +85,28 @@ class StoreStats(NamedTuple):
     connects: int
     """Redis: connections made."""
     failures: int
-    """Redis: requests that ended unavailable."""
+    """Redis: requests that it did not answer, whatever was decided without it."""
+    allowed: int
+    """Redis: checks that it allowed. Of this and the next six, check_all() counts as one check."""
+    denied: int
+    """Redis: checks that it denied."""
+    cached: int
+    """Redis: checks denied by a refusal that this process remembered."""
+    local_allowed: int
+    """Redis did not answer: checks allowed in this process (failure "local")."""
+    local_denied: int
+    """The same, denied."""
+    opened: int
+    """Redis did not answer: checks allowed unseen (failure "open")."""
+    closed: int
+    """Redis did not answer: checks denied unseen (failure "closed")."""
+    outages: int
+    """Redis: how often it has gone away."""
+    degraded: bool
+    """Redis: a server is away now."""
+    latency: tuple[int, ...]
+    """Redis: requests answered within 64 us, 128 us, ... doubling, and not within less; the last of
+    the 16: all that took longer."""
 
 
 def _check_types(**arguments: tuple[Any, ...]) -> None:
@@ -99,10 +120,19 @@ def _check_types(**arguments: tuple[Any, ...]) -> None:
 class Store:
     """Where limiters keep their state. Safe from any thread, and after fork().
 
-    url: "memory://" (this process), "redis://[[user][:password]@]host[:port][/database]" or
-        "unix://[[user][:password]@]/path/to/socket[?db=N]".
+    url: one of
+        memory://                                                   this process
+        redis://[[user][:password]@]host[:port][/database][?OPTIONS]
+        unix://[[user][:password]@]/path/to/socket[?db=N&OPTIONS]
+        redis+sentinel://[[user][:password]@]host[:port][,host[:port]...]/master[/database][?OPTIONS]
+        redis+cluster://[[user][:password]@]host[:port][,host[:port]...][?OPTIONS]
+        rediss://, rediss+sentinel:// and rediss+cluster:// are the same over TLS. OPTIONS, joined
+        by "&": client_name=NAME; TLS: ca=FILE, cert=FILE and key=FILE (PEM), server_name=NAME,
+        verify=no; sentinel_user=USER, sentinel_password=PASSWORD. Every part may be
+        percent-encoded.
     clock: a ManualClock, for tests; in this process or with `testing`.
-    max_keys: in this process, the bound on stored keys (10,000,000).
+    max_keys: in this process, the bound on stored keys (10,000,000); of Redis, on those of the
+        table that decides while it does not answer.
     deadline: Redis: seconds that one request may take in all, 0.001 ... 3600.
     prefix: Redis: what every key begins with ("sq:"), without braces.
     secret: Redis: key of the digest that replaces long subjects in key names.
@@ -111,10 +141,12 @@ class Store:
     testing: Redis: let the server use `clock`.
 
     Makes no connection: that happens at the first request. Each "memory://" store is a table of
-    its own. Raises SaqiyaError for a bad URL or option.
+    its own. When Redis goes away, comes back, or refuses what it should not, a line about it goes
+    to logging.getLogger("saqiya"), after the call that noticed; a few lines, however long it lasts.
+    Raises SaqiyaError for a bad URL or option.
     """
 
-    __slots__ = ("__weakref__", "_native", "_ports")
+    __slots__ = ("__weakref__", "_hubs", "_native", "_ports")
 
     def __init__(
         self,
@@ -154,6 +186,8 @@ class Store:
         )
         # Connections of event loops; an entry goes with its loop.
         self._ports: WeakKeyDictionary[AbstractEventLoop, Port] = WeakKeyDictionary()
+        # The same of hubs of gevent and eventlet: see _green.py.
+        self._hubs: WeakKeyDictionary[Any, Any] | None = None
 
     @property
     def is_local(self) -> bool:
@@ -182,5 +216,4 @@ def open_store(store: Store | str | None) -> Store:
     known = _shared.get(store)
     if known is not None:
         return known
-    made = Store(store)
-    return made if made.is_local else _shared.setdefault(store, made)
+    return _shared.setdefault(store, Store(store))

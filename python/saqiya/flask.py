@@ -14,9 +14,13 @@
     @limiter.exempt                                # from the app-wide limit
     def health(): ...
 
-A refused request is answered with 429 and JSON, 503 when the store is unavailable, through the
-app's normal response path. Every response of a limited route carries the rate limit fields. The
-decision is `flask.g.rate_limit`.
+A refused request is answered with 429 and JSON through the app's normal response path. Every
+response of a limited route carries the rate limit fields. The decision is `flask.g.rate_limit`.
+
+While Redis does not answer, each limit does what its `failure` says: "local" (the default) goes on
+limiting in this process, "open" lets requests through, "closed" and "error" answer 503 with
+Retry-After. With W processes, share=1/W keeps the limit over all of them. The decision's source and
+reason tell what happened.
 
 A limit is a policy ("5/s burst 20", or "5/s; 1000/day", or what else saqiya.Limiter takes), or
 
@@ -27,8 +31,9 @@ A limit is a policy ("5/s burst 20", or "5/s; 1000/day", or what else saqiya.Lim
 - a list of (policy, key) pairs, decided together: all are charged, or none is.
       @limiter.limit([("20/min", peer_address), ("1000/min", lambda: "all")])
 
-Configuration of an app, read by init_app: SAQIYA_STORE (a URL or Store) and SAQIYA_LIMIT (the
-app-wide limit). Without a store each app keeps its state in its own process.
+Configuration of an app, read by init_app: SAQIYA_STORE (a URL or Store), SAQIYA_LIMIT (the app-wide
+limit), SAQIYA_FAILURE and SAQIYA_SHARE (what limits do that say nothing else). Without a store each
+app keeps its state in its own process.
 
 A policy with a queue delays: the request's thread sleeps until its turn before the view runs. Under
 a concurrency rule a request holds its slot until it is over: a view that raises is, a streamed
@@ -48,15 +53,18 @@ from typing import Any, TypeVar, Union, cast
 from flask import Flask, Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 
+from saqiya._failure import Failure
 from saqiya._flask_limits import (
     POLICIES,
     Bound,
+    Failing,
     KeyFunction,
     Limit,
     RouteLimit,
     need_callable,
 )
 from saqiya._limiter import Limiter, check_all, refund_all
+from saqiya._policy import Policy
 from saqiya._saqiya import Decision
 from saqiya._store import Store, open_store
 
@@ -89,6 +97,9 @@ class RateLimit:
     fields: "all", "legacy" (X-RateLimit-*) or "draft" (RateLimit, RateLimit-Policy).
     skip_preflight: leave CORS preflight requests alone.
     on_refused: makes the answer to a refused request; None from it: the default one.
+    failure, share, fallback, deny_cache: as of saqiya.Limiter; of the app-wide limit, and of routes
+        that do not say them (the fallback: of the app-wide limit alone). A Limiter that is given
+        as a policy has its own.
 
     Raises SaqiyaError for a bad limit, here and from limit(); also for a cost that the limit can
     never allow. Raises TypeError for other types.
@@ -105,6 +116,10 @@ class RateLimit:
         fields: str = "all",
         skip_preflight: bool = False,
         on_refused: RefusedHandler | None = None,
+        failure: Failure | None = None,
+        share: float | None = None,
+        fallback: Policy | None = None,
+        deny_cache: bool | None = None,
     ) -> None:
         if fields not in _FIELDS:
             raise ValueError(f"fields must be one of {', '.join(_FIELDS)}, not {fields!r}")
@@ -113,8 +128,11 @@ class RateLimit:
         need_callable(key, "key")
         if on_refused is not None:
             need_callable(on_refused, "on_refused")
-        if limit is not None:
-            RouteLimit(limit, None, name, 1)  # fails here, not in init_app
+        # Fails here, not in init_app.
+        failing = Failing(failure, share, fallback, deny_cache)
+        RouteLimit("unlimited" if limit is None else limit, None, name, 1, failing)
+        self._failing = Failing(failure, share, None, deny_cache)
+        self._app_wide = Failing(None, None, fallback, None)
         self._limit = limit
         self._store = store
         self._key = key
@@ -136,8 +154,14 @@ class RateLimit:
             app.teardown_request(_teardown_request)
         chosen = open_store(store or app.config.get("SAQIYA_STORE") or self._store)
         limit = app.config.get("SAQIYA_LIMIT", self._limit)
-        app_wide = None if limit is None else RouteLimit(limit, None, self._name, 1)
-        bound_by[self] = Bound(chosen, app_wide)
+        configured = Failing(
+            app.config.get("SAQIYA_FAILURE"), app.config.get("SAQIYA_SHARE"), None, None
+        ).over(self._failing)
+        RouteLimit("unlimited", None, None, 1, configured)  # what is wrong with it shows here
+        app_wide = None
+        if limit is not None:
+            app_wide = RouteLimit(limit, None, self._name, 1, self._app_wide.over(configured))
+        bound_by[self] = Bound(chosen, app_wide, configured)
         if app_wide is not None:
             app.before_request(self._before_request)
 
@@ -148,6 +172,10 @@ class RateLimit:
         key: KeyFunction | None = None,
         name: str | None = None,
         cost: int = 1,
+        failure: Failure | None = None,
+        share: float | None = None,
+        fallback: Policy | None = None,
+        deny_cache: bool | None = None,
     ) -> Callable[[View], View]:
         """Limits one view, besides the app-wide limit; may be stacked. Put it below the route.
 
@@ -156,12 +184,14 @@ class RateLimit:
         """
         if key is not None:
             need_callable(key, "key")
-        RouteLimit(limit, key, name, cost)  # fails here, not at the first request
+        failing = Failing(failure, share, fallback, deny_cache)
+        # Fails here, not at the first request.
+        RouteLimit(limit, key, name, cost, failing.over(self._failing))
 
         def decorate(view: View) -> View:
             earlier: tuple[RouteLimit, ...] = getattr(view, POLICIES, ())
             view_name = getattr(view, "__qualname__", type(view).__qualname__)
-            route = RouteLimit(limit, key, name, cost, view_name, len(earlier))
+            route = RouteLimit(limit, key, name, cost, failing, view_name, len(earlier))
 
             @functools.wraps(view)
             def limited(*args: Any, **kwargs: Any) -> Any:
@@ -292,6 +322,8 @@ def _is_static(endpoint: str) -> bool:
 def _tightness(decision: Decision) -> tuple[bool, float]:
     """Sorts a refusal first, then by the share that remains."""
     share = decision.remaining / decision.limit if decision.limit > 0 else 0.0
+    if decision.source == "open":
+        share = 1.0  # nothing is known of it
     return decision.allowed, share
 
 

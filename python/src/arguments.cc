@@ -37,6 +37,13 @@ bool bind_slow(const char* function, const char* const* names, std::size_t count
   return true;
 }
 
+bool takes(const char* function, Py_ssize_t count, Py_ssize_t wanted) {
+  if (count == wanted) [[likely]]
+    return true;
+  PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments (%zd given)", function, wanted, count);
+  return false;
+}
+
 bool read_cost_slow(ModuleState* state, PyObject* object, std::int64_t* cost) {
   if (!PyLong_Check(object) || PyBool_Check(object)) {
     PyErr_Format(PyExc_TypeError, "cost must be an int, not %.100s", Py_TYPE(object)->tp_name);

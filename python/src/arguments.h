@@ -39,6 +39,9 @@ inline bool bind(const Signature<N>& signature, PyObject* const* args, Py_ssize_
                    args, given, keywords, out);
 }
 
+// For METH_FASTCALL functions without keywords: TypeError unless as many arguments are given.
+bool takes(const char* function, Py_ssize_t count, Py_ssize_t wanted);
+
 inline bool read_key_bytes(PyObject* object, saqiya_key* key) {
   if (PyUnicode_Check(object)) {
     if (PyUnicode_IS_COMPACT_ASCII(object)) {

@@ -1,15 +1,13 @@
-#include "channel.h"
-
-#include <pybind11/pybind11.h>
+#include "channel_methods.h"
 
 #include <cstdint>
 
 #include "arguments.h"
 #include "calls.h"
 #include "decision.h"
+#include "events.h"
 #include "group.h"
 #include "limiter.h"
-#include "saqiya/saqiya.hpp"
 #include "tickets.h"
 
 namespace saqiya::python {
@@ -87,6 +85,7 @@ bool drain(ChannelObject* self) {
     for (std::size_t i = 0; i < count; ++i) {
       PyObject* future = future_of(completions[i].user_data);
       if (future == nullptr) continue;
+      self->spendings->end(future, completions[i].decision);
       DecisionObject* decision = decision_for(self, future, completions[i]);
       if (decision == nullptr) {
         PyErr_WriteUnraisable(future);  // out of memory: this waiter cannot be told
@@ -184,13 +183,6 @@ bool fill(ChannelObject* self, PyObject* limiter, PyObject* key, saqiya_request*
   return true;
 }
 
-bool takes(const char* function, Py_ssize_t count, Py_ssize_t wanted) {
-  if (count == wanted) [[likely]]
-    return true;
-  PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments (%zd given)", function, wanted, count);
-  return false;
-}
-
 bool read_operation(PyObject* object, saqiya_request* request) {
   const long operation = PyLong_AsLong(object);
   request->op = static_cast<std::uint32_t>(operation);
@@ -200,38 +192,6 @@ bool read_operation(PyObject* object, saqiya_request* request) {
 bool read_wait(PyObject* object, saqiya_request* request) {
   request->max_wait_us = PyLong_AsLongLong(object);
   return request->max_wait_us != -1 || PyErr_Occurred() == nullptr;
-}
-
-PyObject* channel_submit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-  ChannelObject* self = self_of(object);
-  saqiya_request request;
-  LimiterObject* limiter;
-  if (!takes("submit", count, 6) || !open(self) ||
-      !fill(self, args[2], args[3], &request, &limiter) ||
-      !read_cost(self->state, args[4], &request.cost) || !read_operation(args[1], &request) ||
-      !read_wait(args[5], &request)) {
-    return nullptr;
-  }
-  if (limiter->rules == 1 || request.op == SAQIYA_OP_RESET) [[likely]] {
-    return done(send(self, args[0], &request));
-  }
-  Items items;
-  items.set(limiter, {request.key, request.key_len}, request.cost);
-  return send_several(self, args[0], &request, items);
-}
-
-PyObject* channel_submit_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
-  ChannelObject* self = self_of(object);
-  saqiya_request request;
-  saqiya_request_init(&request, sizeof request);
-  Items items;
-  if (!takes("submit_all", count, 4) || !open(self) || !items.read(self->state, args[2]) ||
-      !read_operation(args[1], &request) || !read_wait(args[3], &request)) {
-    return nullptr;
-  }
-  request.items = items.data();
-  request.item_count = items.count();
-  return send_several(self, args[0], &request, items);
 }
 
 // Sends a request that is about a decision's tickets, which are put back when it is not made.
@@ -245,8 +205,15 @@ PyObject* send_tickets(ChannelObject* self, PyObject* future, saqiya_request* re
     return nullptr;
   }
   request->ticket = tickets.data();
+  if (future != Py_None && !self->spendings->begin(future, decision, tickets)) {
+    tickets.put_back();
+    return nullptr;
+  }
   const Sent sent = send(self, future, request);
-  if (sent != Sent::kYes) tickets.put_back();
+  if (sent != Sent::kYes) {
+    self->spendings->drop(future);
+    tickets.put_back();
+  }
   return done(sent);
 }
 
@@ -264,17 +231,69 @@ PyObject* change(PyObject* object, const char* function, saqiya_op operation, Ta
   return send_tickets(self, args[0], &request, args[3], limiter->rules, take);
 }
 
-PyObject* channel_refund(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+}  // namespace
+
+void shut(ChannelObject* self) {
+  saqiya_queue* queue = self->queue;
+  self->queue = nullptr;
+  if (queue == nullptr) return;
+  saqiya_queue_close(queue);
+  saqiya_completion completions[kDrainBatch];
+  std::size_t count = 0;
+  while (saqiya_queue_drain(queue, completions, kDrainBatch, &count) == SAQIYA_OK && count > 0) {
+    for (std::size_t i = 0; i < count; ++i) Py_XDECREF(future_of(completions[i].user_data));
+  }
+  saqiya_queue_free(queue);
+  self->spendings->clear();
+  if (self->orphans != nullptr) PyDict_Clear(self->orphans);
+  if (self->prepared != nullptr) PyDict_Clear(self->prepared);
+}
+
+namespace channel {
+
+PyObject* submit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  ChannelObject* self = self_of(object);
+  saqiya_request request;
+  LimiterObject* limiter;
+  if (!takes("submit", count, 6) || !open(self) ||
+      !fill(self, args[2], args[3], &request, &limiter) ||
+      !read_cost(self->state, args[4], &request.cost) || !read_operation(args[1], &request) ||
+      !read_wait(args[5], &request)) {
+    return nullptr;
+  }
+  if (limiter->rules == 1 || request.op == SAQIYA_OP_RESET) [[likely]] {
+    return done(send(self, args[0], &request));
+  }
+  Items items;
+  items.set(limiter, {request.key, request.key_len}, request.cost);
+  return send_several(self, args[0], &request, items);
+}
+
+PyObject* submit_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+  ChannelObject* self = self_of(object);
+  saqiya_request request;
+  saqiya_request_init(&request, sizeof request);
+  Items items;
+  if (!takes("submit_all", count, 4) || !open(self) || !items.read(self->state, args[2]) ||
+      !read_operation(args[1], &request) || !read_wait(args[3], &request)) {
+    return nullptr;
+  }
+  request.items = items.data();
+  request.item_count = items.count();
+  return send_several(self, args[0], &request, items);
+}
+
+PyObject* refund(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   return change(object, "refund", SAQIYA_OP_REFUND, Take::kAll, args, count);
 }
-PyObject* channel_release(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+PyObject* release(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   return change(object, "release", SAQIYA_OP_REFUND, Take::kLeases, args, count);
 }
-PyObject* channel_renew(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+PyObject* renew(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   return change(object, "renew", SAQIYA_OP_RENEW, Take::kNone, args, count);
 }
 
-PyObject* channel_settle(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+PyObject* settle(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   ChannelObject* self = self_of(object);
   saqiya_request request;
   LimiterObject* limiter;
@@ -287,7 +306,7 @@ PyObject* channel_settle(PyObject* object, PyObject* const* args, Py_ssize_t cou
   return send_tickets(self, args[0], &request, args[3], limiter->rules, Take::kCharges);
 }
 
-PyObject* channel_refund_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+PyObject* refund_all(PyObject* object, PyObject* const* args, Py_ssize_t count) {
   ChannelObject* self = self_of(object);
   saqiya_request request;
   saqiya_request_init(&request, sizeof request);
@@ -301,16 +320,17 @@ PyObject* channel_refund_all(PyObject* object, PyObject* const* args, Py_ssize_t
   return send_tickets(self, args[0], &request, args[2], items.rules(), Take::kAll);
 }
 
-PyObject* channel_process(PyObject* object, PyObject*) {
+PyObject* process(PyObject* object, PyObject*) {
   ChannelObject* self = self_of(object);
   if (!open(self)) return nullptr;
   const int status = saqiya_queue_process(self->queue);
   if (status != SAQIYA_OK) return raise_status(self->state, status);
   if (!drain(self)) return nullptr;
+  if (self->queue != nullptr) log_events(self->store);
   return PyLong_FromLongLong(self->queue == nullptr ? -1 : saqiya_queue_timeout_us(self->queue));
 }
 
-PyObject* channel_cancel(PyObject* object, PyObject* future) {
+PyObject* cancel(PyObject* object, PyObject* future) {
   ChannelObject* self = self_of(object);
   if (self->queue == nullptr) Py_RETURN_NONE;
   // Drained first, so that what has come already is among the orphans.
@@ -319,6 +339,7 @@ PyObject* channel_cancel(PyObject* object, PyObject* future) {
   if (is_prepared < 0) return nullptr;
   const std::uint64_t user_data = user_data_of(future) | (is_prepared != 0 ? kPrepared : 0);
   if (self->queue != nullptr && saqiya_queue_cancel(self->queue, user_data) == SAQIYA_OK) {
+    self->spendings->drop(future);
     Py_DECREF(future);
     if (is_prepared != 0 && PyDict_DelItem(self->prepared, future) != 0) return nullptr;
     Py_RETURN_NONE;
@@ -333,154 +354,16 @@ PyObject* channel_cancel(PyObject* object, PyObject* future) {
   return decision;
 }
 
-// Drops every request; nobody is told.
-void shut(ChannelObject* self) {
-  saqiya_queue* queue = self->queue;
-  self->queue = nullptr;
-  if (queue == nullptr) return;
-  saqiya_queue_close(queue);
-  saqiya_completion completions[kDrainBatch];
-  std::size_t count = 0;
-  while (saqiya_queue_drain(queue, completions, kDrainBatch, &count) == SAQIYA_OK && count > 0) {
-    for (std::size_t i = 0; i < count; ++i) Py_XDECREF(future_of(completions[i].user_data));
-  }
-  saqiya_queue_free(queue);
-  if (self->orphans != nullptr) PyDict_Clear(self->orphans);
-  if (self->prepared != nullptr) PyDict_Clear(self->prepared);
-}
-
-PyObject* channel_close(PyObject* object, PyObject*) {
+PyObject* close(PyObject* object, PyObject*) {
   shut(self_of(object));
   Py_RETURN_NONE;
 }
 
-PyObject* channel_fileno(PyObject* object, PyObject*) {
+PyObject* fileno(PyObject* object, PyObject*) {
   ChannelObject* self = self_of(object);
   if (!open(self)) return nullptr;
   return PyLong_FromLong(saqiya_queue_fd(self->queue));
 }
 
-PyObject* get_pending(PyObject* object, void*) {
-  ChannelObject* self = self_of(object);
-  return PyLong_FromSize_t(self->queue == nullptr ? 0 : saqiya_queue_pending(self->queue));
-}
-
-int channel_init(PyObject* object, PyObject* args, PyObject* kwargs) {
-  static const char* const kNames[] = {"store", "capacity", nullptr};
-  PyObject* store = nullptr;
-  saqiya_queue_options options;
-  saqiya_queue_options_init(&options, sizeof options);
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|I:Channel", const_cast<char**>(kNames), &store,
-                                   &options.capacity)) {
-    return -1;
-  }
-  ChannelObject* self = self_of(object);
-  if (self->orphans != nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "a channel cannot be initialised twice");
-    return -1;
-  }
-  ModuleState* state = state_of(Py_TYPE(object));
-  if (state == nullptr) return -1;
-  try {
-    auto& native_store = pybind11::cast<saqiya::api::Store&>(pybind11::handle(store));
-    saqiya_error error = {};
-    saqiya_queue* queue = nullptr;
-    const int status = saqiya_queue_create(native_store.get(), &options, &queue, &error);
-    if (status != SAQIYA_OK) {
-      const bool told = error.message[0] != '\0';
-      raise_error(state, status, -1, told ? error.message : saqiya_status_message(status));
-      return -1;
-    }
-    self->state = state;
-    self->queue = queue;
-    self->orphans = PyDict_New();
-    self->prepared = PyDict_New();
-    return self->orphans == nullptr || self->prepared == nullptr ? -1 : 0;
-  } catch (const pybind11::cast_error&) {
-    PyErr_Format(PyExc_TypeError, "store must be a Store, not %.100s", Py_TYPE(store)->tp_name);
-    return -1;
-  }
-}
-
-int channel_traverse(PyObject* object, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self_of(object)->orphans);
-  Py_VISIT(self_of(object)->prepared);
-  return 0;
-}
-
-int channel_clear(PyObject* object) {
-  Py_CLEAR(self_of(object)->orphans);
-  // Not `prepared`: until it is shut the queue may write to the decisions in there.
-  return 0;
-}
-
-void channel_dealloc(PyObject* object) {
-  PyTypeObject* type = Py_TYPE(object);
-  PyObject_GC_UnTrack(object);
-  shut(self_of(object));
-  Py_CLEAR(self_of(object)->orphans);
-  Py_CLEAR(self_of(object)->prepared);
-  type->tp_free(object);
-  Py_DECREF(type);
-}
-
-PyMethodDef methods[] = {
-    {"submit", as_method(channel_submit), METH_FASTCALL,
-     "submit($self, future, operation, limiter, key, cost, max_wait_us, /)\n--\n\n"
-     "Puts a request into the queue; the future (or None) gets its Decision in process(). A full\n"
-     "queue ends the future at once, unavailable with reason \"busy\"."},
-    {"submit_all", as_method(channel_submit_all), METH_FASTCALL,
-     "submit_all($self, future, operation, items, max_wait_us, /)\n--\n\n"
-     "As submit(), for several items that are decided together."},
-    {"refund", as_method(channel_refund), METH_FASTCALL,
-     "refund($self, future, limiter, key, decision, /)\n--\n\n"
-     "As submit(), giving back what the decision took."},
-    {"refund_all", as_method(channel_refund_all), METH_FASTCALL,
-     "refund_all($self, future, items, decision, /)\n--\n\n"
-     "As refund(), of several items."},
-    {"settle", as_method(channel_settle), METH_FASTCALL,
-     "settle($self, future, limiter, key, decision, cost, /)\n--\n\n"
-     "As refund(), making the charge the cost."},
-    {"release", as_method(channel_release), METH_FASTCALL,
-     "release($self, future, limiter, key, decision, /)\n--\n\n"
-     "As refund(), of leases only."},
-    {"renew", as_method(channel_renew), METH_FASTCALL,
-     "renew($self, future, limiter, key, decision, /)\n--\n\n"
-     "As refund(), renewing the decision's leases."},
-    {"process", channel_process, METH_NOARGS,
-     "process($self, /)\n--\n\n"
-     "Sends and receives what the sockets allow and ends futures. Returns the microseconds after\n"
-     "which to call it again at the latest, or -1."},
-    {"cancel", channel_cancel, METH_O,
-     "cancel($self, future, /)\n--\n\n"
-     "Drops the request of a future that was cancelled. Returns the Decision that had come\n"
-     "already, if one had; else None."},
-    {"close", channel_close, METH_NOARGS,
-     "close($self, /)\n--\n\nDrops every request and closes the sockets. May be called again."},
-    {"fileno", channel_fileno, METH_NOARGS,
-     "fileno($self, /)\n--\n\nThe descriptor to watch for readability."},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyGetSetDef getters[] = {
-    {"pending", get_pending, nullptr, "Requests whose futures have not been ended.", nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr}};
-
-PyDoc_STRVAR(kDoc, "Channel(store, capacity=0)\n--\n\nA queue of requests for one event loop.");
-
-PyType_Slot slots[] = {{Py_tp_doc, const_cast<char*>(kDoc)},
-                       {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
-                       {Py_tp_init, reinterpret_cast<void*>(channel_init)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(channel_dealloc)},
-                       {Py_tp_traverse, reinterpret_cast<void*>(channel_traverse)},
-                       {Py_tp_clear, reinterpret_cast<void*>(channel_clear)},
-                       {Py_tp_getset, getters},
-                       {Py_tp_methods, methods},
-                       {0, nullptr}};
-
-}  // namespace
-
-PyType_Spec channel_spec = {"saqiya._saqiya.Channel", sizeof(ChannelObject), 0,
-                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
-
+}  // namespace channel
 }  // namespace saqiya::python

@@ -49,19 +49,24 @@ bool copy_parts(DecisionObject* self, PyObject* rules) {
   return true;
 }
 
+PyObject* unknown(const char* what, const char* name) {
+  return PyErr_Format(PyExc_ValueError, "unknown %s: '%s'", what, name);
+}
+
 PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* const kNames[] = {"outcome",        "reason",         "limit",    "remaining",
                                        "retry_after_us", "reset_after_us", "delay_us", "rule",
-                                       "item",           "rules",          nullptr};
+                                       "item",           "rules",          "source",   nullptr};
   const char* outcome = nullptr;
   const char* reason = nullptr;
   long long limit = 0, remaining = 0, retry_after = 0, reset_after = 0, delay = 0;
   int rule = 0, item = 0;
   PyObject* rules = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLiiO!:Decision",
+  const char* source = "store";
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|zLLLLLiiO!s:Decision",
                                    const_cast<char**>(kNames), &outcome, &reason, &limit,
                                    &remaining, &retry_after, &reset_after, &delay, &rule, &item,
-                                   &PyTuple_Type, &rules)) {
+                                   &PyTuple_Type, &rules, &source)) {
     return nullptr;
   }
   const int outcome_number =
@@ -69,11 +74,11 @@ PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   const int reason_number = reason == nullptr ? 0
                                               : number_of(saqiya_reason_name, SAQIYA_REASON_CONNECT,
                                                           SAQIYA_REASON_CANCELLED, reason);
-  if (outcome_number < 0 || reason_number < 0) {
-    PyErr_Format(PyExc_ValueError, "unknown %s: '%s'", outcome_number < 0 ? "outcome" : "reason",
-                 outcome_number < 0 ? outcome : reason);
-    return nullptr;
-  }
+  const int source_number =
+      number_of(saqiya_source_name, SAQIYA_SOURCE_STORE, SAQIYA_SOURCE_CLOSED, source);
+  if (outcome_number < 0) return unknown("outcome", outcome);
+  if (reason_number < 0) return unknown("reason", reason);
+  if (source_number < 0) return unknown("source", source);
   auto* self = PyObject_New(DecisionObject, type);
   if (self == nullptr) return nullptr;
   self->decision = saqiya_decision{};
@@ -89,6 +94,7 @@ PyObject* decision_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   self->decision.delay_us = delay;
   self->decision.rule = rule;
   self->decision.item = item;
+  self->decision.source = source_number;
   if (rules != nullptr && PyTuple_GET_SIZE(rules) > 0 && !copy_parts(self, rules)) {
     Py_DECREF(reinterpret_cast<PyObject*>(self));
     return nullptr;
@@ -120,6 +126,10 @@ PyObject* get_reason(PyObject* self, void*) {
   const std::int32_t reason = decision_of(self).reason;
   if (reason == SAQIYA_REASON_NONE) Py_RETURN_NONE;
   return PyUnicode_InternFromString(saqiya_reason_name(reason));
+}
+
+PyObject* get_source(PyObject* self, void*) {
+  return PyUnicode_InternFromString(saqiya_source_name(decision_of(self).source));
 }
 
 PyObject* get_retry_after(PyObject* self, void*) {
@@ -182,30 +192,47 @@ PyObject* get_items(PyObject* self, void*) {
   return tuple;
 }
 
-PyObject* decision_repr(PyObject* self) {
-  const saqiya_decision& d = decision_of(self);
-  const char* outcome = saqiya_outcome_name(d.outcome);
-  if (d.outcome == SAQIYA_UNAVAILABLE) {
-    return PyUnicode_FromFormat("Decision(%s, reason=%s)", outcome, saqiya_reason_name(d.reason));
+// What the repr tells of the numbers: those that mean something. A new reference, or null.
+PyObject* numbers_text(const saqiya_decision& d) {
+  const bool told = d.source != SAQIYA_SOURCE_OPEN && d.source != SAQIYA_SOURCE_CLOSED;
+  if (d.outcome == SAQIYA_UNAVAILABLE || (!told && d.outcome != SAQIYA_DENIED)) {
+    return PyUnicode_FromString("");
   }
   const bool denied = d.outcome == SAQIYA_DENIED;
-  const bool delayed = d.outcome == SAQIYA_ALLOWED && d.delay_us > 0;
+  const bool waits = denied || (d.outcome == SAQIYA_ALLOWED && d.delay_us > 0);
   PyObject* wait = seconds(denied ? d.retry_after_us : d.delay_us);
   PyObject* reset = seconds(d.reset_after_us);
   PyObject* text = nullptr;
   if (wait != nullptr && reset != nullptr) {
     const auto limit = static_cast<long long>(d.limit);
     const auto remaining = static_cast<long long>(d.remaining);
-    text = denied || delayed
-               ? PyUnicode_FromFormat(
-                     "Decision(%s, limit=%lld, remaining=%lld, %s=%R, "
-                     "reset_after=%R)",
-                     outcome, limit, remaining, denied ? "retry_after" : "delay", wait, reset)
-               : PyUnicode_FromFormat("Decision(%s, limit=%lld, remaining=%lld, reset_after=%R)",
-                                      outcome, limit, remaining, reset);
+    const char* name = denied ? "retry_after" : "delay";
+    if (!told) {
+      text = PyUnicode_FromFormat(", retry_after=%R", wait);
+    } else if (waits) {
+      text = PyUnicode_FromFormat(", limit=%lld, remaining=%lld, %s=%R, reset_after=%R", limit,
+                                  remaining, name, wait, reset);
+    } else {
+      text = PyUnicode_FromFormat(", limit=%lld, remaining=%lld, reset_after=%R", limit, remaining,
+                                  reset);
+    }
   }
   Py_XDECREF(wait);
   Py_XDECREF(reset);
+  return text;
+}
+
+PyObject* decision_repr(PyObject* self) {
+  const saqiya_decision& d = decision_of(self);
+  PyObject* numbers = numbers_text(d);
+  if (numbers == nullptr) return nullptr;
+  const bool stored = d.source == SAQIYA_SOURCE_STORE;
+  const bool reasoned = d.reason != SAQIYA_REASON_NONE;
+  PyObject* text = PyUnicode_FromFormat(
+      "Decision(%s%U%s%s%s%s)", saqiya_outcome_name(d.outcome), numbers,
+      stored ? "" : ", source=", stored ? "" : saqiya_source_name(d.source),
+      reasoned ? ", reason=" : "", reasoned ? saqiya_reason_name(d.reason) : "");
+  Py_DECREF(numbers);
   return text;
 }
 
@@ -213,7 +240,7 @@ bool equal(const saqiya_decision& a, const saqiya_decision& b) {
   return a.outcome == b.outcome && a.reason == b.reason && a.limit == b.limit &&
          a.remaining == b.remaining && a.retry_after_us == b.retry_after_us &&
          a.reset_after_us == b.reset_after_us && a.delay_us == b.delay_us && a.rule == b.rule &&
-         a.item == b.item;
+         a.item == b.item && a.source == b.source;
 }
 
 PyObject* decision_compare(PyObject* self, PyObject* other, int operation) {
@@ -224,18 +251,19 @@ PyObject* decision_compare(PyObject* self, PyObject* other, int operation) {
   return PyBool_FromLong(same == (operation == Py_EQ));
 }
 
-// The constructor's arguments but for the rules.
-PyObject* fields(PyObject* self) {
+// The constructor's arguments; rules: of the Decision, a borrowed tuple.
+PyObject* fields(PyObject* self, PyObject* rules) {
   const saqiya_decision& d = decision_of(self);
   const char* reason = d.reason == SAQIYA_REASON_NONE ? nullptr : saqiya_reason_name(d.reason);
-  return Py_BuildValue(
-      "(szLLLLLii)", saqiya_outcome_name(d.outcome), reason, static_cast<long long>(d.limit),
-      static_cast<long long>(d.remaining), static_cast<long long>(d.retry_after_us),
-      static_cast<long long>(d.reset_after_us), static_cast<long long>(d.delay_us), d.rule, d.item);
+  return Py_BuildValue("(szLLLLLiiOs)", saqiya_outcome_name(d.outcome), reason,
+                       static_cast<long long>(d.limit), static_cast<long long>(d.remaining),
+                       static_cast<long long>(d.retry_after_us),
+                       static_cast<long long>(d.reset_after_us), static_cast<long long>(d.delay_us),
+                       d.rule, d.item, rules, saqiya_source_name(d.source));
 }
 
 Py_hash_t decision_hash(PyObject* self) {
-  PyObject* tuple = fields(self);
+  PyObject* tuple = fields(self, Py_None);
   if (tuple == nullptr) return -1;
   const Py_hash_t hash = PyObject_Hash(tuple);
   Py_DECREF(tuple);
@@ -243,15 +271,11 @@ Py_hash_t decision_hash(PyObject* self) {
 }
 
 PyObject* decision_reduce(PyObject* self, PyObject*) {
-  PyObject* arguments = fields(self);
-  if (arguments != nullptr && tells_parts(self) && self_of(self)->view.count > 1) {
-    PyObject* rules = get_rules(self, nullptr);
-    PyObject* more = rules == nullptr ? nullptr : PyTuple_Pack(1, rules);
-    PyObject* all = more == nullptr ? nullptr : PySequence_Concat(arguments, more);
-    Py_XDECREF(rules);
-    Py_XDECREF(more);
-    Py_SETREF(arguments, all);
-  }
+  const bool several = tells_parts(self) && self_of(self)->view.count > 1;
+  PyObject* rules = several ? get_rules(self, nullptr) : PyTuple_New(0);
+  if (rules == nullptr) return nullptr;
+  PyObject* arguments = fields(self, rules);
+  Py_DECREF(rules);
   if (arguments == nullptr) return nullptr;
   return Py_BuildValue("(ON)", Py_TYPE(self), arguments);
 }
@@ -283,7 +307,13 @@ PyGetSetDef getters[] = {
     {"outcome", get_outcome, nullptr, "\"allowed\", \"denied\", \"never\" or \"unavailable\".",
      nullptr},
     {"reason", get_reason, nullptr,
-     "Why the store is unavailable (\"timeout\", \"connect\", ...); None for other outcomes.",
+     "Why Redis did not answer (\"timeout\", \"connect\", ...); None when it did.", nullptr},
+    {"source", get_source, nullptr,
+     "Which way it was made: \"store\"; \"cache\", denied, for Redis refused this key a moment "
+     "ago; "
+     "or, because Redis did not answer, as the limiter's failure policy says: \"local\", by a "
+     "table "
+     "in this process; \"open\", allowed unseen; \"closed\", denied.",
      nullptr},
     {"retry_after", get_retry_after, nullptr,
      "Seconds until this very cost passes if nobody else comes; math.inf for never, 0.0 when "
@@ -313,7 +343,7 @@ PyMethodDef methods[] = {
 PyDoc_STRVAR(
     kDoc,
     "Decision(outcome, reason=None, limit=0, remaining=0, retry_after_us=0, "
-    "reset_after_us=0, delay_us=0, rule=0, item=0, rules=())\n--\n\n"
+    "reset_after_us=0, delay_us=0, rule=0, item=0, rules=(), source='store')\n--\n\n"
     "The answer to a check: true when allowed, immutable, hashable.\n\n"
     "It also carries what refund(), settle() and release() need, once; copies do not. Decisions\n"
     "compare by their numbers, those of their rules left out.");

@@ -2,6 +2,8 @@
 
 #include "arguments.h"
 #include "calls.h"
+#include "events.h"
+#include "green.h"
 #include "tickets.h"
 
 namespace saqiya::python {
@@ -16,6 +18,7 @@ void Items::set(const LimiterObject* limiter, const saqiya_key& key, std::int64_
   count_ = 1;
   rules_ = limiter->rules;
   local_ = limiter->local;
+  store_ = limiter->store;
 }
 
 bool Items::read_item(ModuleState* state, PyObject* object, const LimiterObject** limiter) {
@@ -67,7 +70,17 @@ bool Items::read(ModuleState* state, PyObject* object) {
   }
   Py_DECREF(list);
   if (good) local_ = first->local;
+  if (good) store_ = first->store;
   return good;
+}
+
+PyObject* Items::as_tuple() const {
+  PyObject* tuple = PyTuple_New(static_cast<Py_ssize_t>(owned_));
+  for (std::size_t i = 0; tuple != nullptr && i < owned_; ++i) {
+    Py_INCREF(owners_[i]);
+    PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), owners_[i]);
+  }
+  return tuple;
 }
 
 DecisionObject* Items::new_decision(ModuleState* state) const {
@@ -106,25 +119,53 @@ ModuleState* state_in(PyObject* capsule) {
   return static_cast<ModuleState*>(PyCapsule_GetPointer(capsule, kStateCapsule));
 }
 
+// Lets saqiya._green make the call where greenlets run in this thread: true, with what it returned.
+bool ask_green(ModuleState* state, const Items& items, const char* name, PyObject* second,
+               PyObject** result) {
+  *result = nullptr;
+  if (items.local()) return false;
+  PyObject* green = find_green(state, name);
+  if (green == nullptr) return PyErr_Occurred() != nullptr;
+  PyObject* list = items.as_tuple();
+  if (list == nullptr) {
+    Py_DECREF(green);
+    return true;
+  }
+  PyObject* args[] = {list, second};
+  *result = call_green(green, nullptr, args, second == nullptr ? 1 : 2, nullptr);
+  Py_DECREF(list);
+  return true;
+}
+
+// The result, after what the store has to tell; null stays null.
+PyObject* logged(const Items& items, PyObject* result) {
+  if (result != nullptr) log_events(items.store());
+  return result;
+}
+
 constexpr Signature<2> kCheckAll = {"check_all", 2, 2, {"items", "max_wait_us"}};
 
 PyObject* check_all(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   ModuleState* state = state_in(self);
   PyObject* given[2];
+  PyObject* result;
   Items items;
   if (!bind(kCheckAll, args, count, keywords, given) || !items.read(state, given[0])) {
     return nullptr;
   }
+  if (ask_green(state, items, "check_all", given[1], &result)) return result;
   const std::int64_t max_wait_us = PyLong_AsLongLong(given[1]);
   if (max_wait_us == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  return check_items(state, items, max_wait_us);
+  return logged(items, check_items(state, items, max_wait_us));
 }
 
 PyObject* peek_all(PyObject* self, PyObject* object) {
   ModuleState* state = state_in(self);
+  PyObject* result;
   Items items;
   if (!items.read(state, object)) return nullptr;
-  return peek_items(state, items);
+  if (ask_green(state, items, "peek_all", nullptr, &result)) return result;
+  return logged(items, peek_items(state, items));
 }
 
 constexpr Signature<2> kRefundAll = {"refund_all", 2, 2, {"items", "decision"}};
@@ -132,11 +173,15 @@ constexpr Signature<2> kRefundAll = {"refund_all", 2, 2, {"items", "decision"}};
 PyObject* refund_all(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) {
   ModuleState* state = state_in(self);
   PyObject* given[2];
+  PyObject* told;
   Items items;
   DecisionObject* decision;
   Tickets tickets;
-  if (!bind(kRefundAll, args, count, keywords, given) || !items.read(state, given[0]) ||
-      !read_decision(state, given[1], &decision) ||
+  if (!bind(kRefundAll, args, count, keywords, given) || !items.read(state, given[0])) {
+    return nullptr;
+  }
+  if (ask_green(state, items, "refund_all", given[1], &told)) return told;
+  if (!read_decision(state, given[1], &decision) ||
       !tickets.take(state, decision, items.rules(), Take::kAll, items.count())) {
     return nullptr;
   }
@@ -149,7 +194,10 @@ PyObject* refund_all(PyObject* self, PyObject* const* args, Py_ssize_t count, Py
   const int status = run(state, items.local(), [&] {
     return saqiya_refund_all(items.data(), items.count(), tickets.data(), &result->decision);
   });
-  if (status == SAQIYA_OK) return reinterpret_cast<PyObject*>(result);
+  if (status == SAQIYA_OK) {
+    tickets.put_back_unspent();
+    return logged(items, reinterpret_cast<PyObject*>(result));
+  }
   tickets.put_back();
   if (status != -1) raise_items(state, status);
   Py_DECREF(reinterpret_cast<PyObject*>(result));

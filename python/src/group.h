@@ -32,7 +32,11 @@ class Items {
   std::size_t count() const { return count_; }
   std::size_t rules() const { return rules_; }
   bool local() const { return local_; }
+  // Of all of them.
+  saqiya_store* store() const { return store_; }
 
+  // What read() was given, as a tuple of tuples: a new reference, or null with MemoryError set.
+  PyObject* as_tuple() const;
   // A new Decision with a part for each rule, which the caller fills in and numbers; null with an
   // exception set.
   DecisionObject* new_decision(ModuleState* state) const;
@@ -47,6 +51,7 @@ class Items {
   std::size_t count_ = 0;
   std::size_t rules_ = 0;
   bool local_ = false;
+  saqiya_store* store_ = nullptr;
 };
 
 // New Decisions, or null with an exception set.

@@ -14,7 +14,8 @@ namespace saqiya::python {
 struct LimiterObject {
   PyObject_HEAD saqiya_limiter* handle;  // owned; null until __init__ has run, set once
   ModuleState* state;                    // of this object's module; set together with handle
-  const saqiya_store* store;             // of the handle, which keeps it alive
+  PyObject* owner;                       // the Store, whose handle this is:
+  saqiya_store* store;                   // the limiter keeps only what is behind it alive
   std::size_t rules;                     // how many rules the policy has
   bool local;                            // the store decides in this process: keep the GIL
 };

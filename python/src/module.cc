@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,18 @@ py::dict stats_of(const Store& store) {
   dict["batches"] = stats.batches;
   dict["connects"] = stats.connects;
   dict["failures"] = stats.failures;
+  dict["allowed"] = stats.allowed;
+  dict["denied"] = stats.denied;
+  dict["cached"] = stats.cached;
+  dict["local_allowed"] = stats.local_allowed;
+  dict["local_denied"] = stats.local_denied;
+  dict["opened"] = stats.opened;
+  dict["closed"] = stats.closed;
+  dict["outages"] = stats.outages;
+  dict["degraded"] = stats.degraded != 0;
+  py::tuple latency(std::size(stats.latency));
+  for (std::size_t i = 0; i < latency.size(); ++i) latency[i] = stats.latency[i];
+  dict["latency"] = latency;
   return dict;
 }
 
@@ -119,6 +132,7 @@ py::list intern_names() {
   };
   for (int i = SAQIYA_NONE; i <= SAQIYA_UNAVAILABLE; ++i) add(saqiya_outcome_name(i));
   for (int i = SAQIYA_REASON_NONE; i <= SAQIYA_REASON_CANCELLED; ++i) add(saqiya_reason_name(i));
+  for (int i = SAQIYA_SOURCE_STORE; i <= SAQIYA_SOURCE_CLOSED; ++i) add(saqiya_source_name(i));
   for (int i = SAQIYA_OK; i <= SAQIYA_INTERNAL; ++i) add(saqiya_status_name(i));
   return names;
 }
@@ -130,7 +144,10 @@ ModuleState* make_state(py::module_& module, const py::object& error_type) {
   state->error_type = error_type.inc_ref().ptr();
   state->set_result_name = PyUnicode_InternFromString("set_result");
   state->asyncio_name = PyUnicode_InternFromString("asyncio");
-  if (state->set_result_name == nullptr || state->asyncio_name == nullptr) {
+  state->gevent_name = PyUnicode_InternFromString("gevent.monkey");
+  state->eventlet_name = PyUnicode_InternFromString("eventlet.patcher");
+  if (state->set_result_name == nullptr || state->asyncio_name == nullptr ||
+      state->gevent_name == nullptr || state->eventlet_name == nullptr) {
     throw py::error_already_set();
   }
   state->interned_names = intern_names().release().ptr();

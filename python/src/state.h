@@ -19,6 +19,8 @@ struct ModuleState {
   PyObject* error_type = nullptr;       // SaqiyaError
   PyObject* set_result_name = nullptr;  // "set_result"
   PyObject* asyncio_name = nullptr;     // "asyncio"
+  PyObject* gevent_name = nullptr;      // "gevent.monkey"
+  PyObject* eventlet_name = nullptr;    // "eventlet.patcher"
   PyObject* interned_names = nullptr;   // a list that keeps outcomes, reasons and codes interned
   bool warned_about_loop = false;
 };

@@ -50,14 +50,24 @@ bool Tickets::take(ModuleState* state, DecisionObject* decision, std::size_t rul
   return true;
 }
 
-void Tickets::put_back() {
-  if (!decision_->several) {
-    if (taken_.test(0)) decision_->spent.store(false, std::memory_order_relaxed);
-    return;
+void Tickets::put_back() { python::put_back(decision_, taken_); }
+
+void Tickets::put_back_unspent() {
+  constexpr std::uint32_t kSpent = 1;
+  std::bitset<kMaxParts> unspent;
+  for (std::size_t at = 0; at < taken_.size(); ++at) {
+    if (taken_.test(at) && (tickets_[at].flags & kSpent) == 0) unspent.set(at);
   }
-  const View& view = decision_->view;
-  for (std::size_t i = 0; i < view.count; ++i) {
-    if (taken_.test(i)) view.parts->spent[view.first + i].store(false, std::memory_order_relaxed);
+  python::put_back(decision_, unspent);
+}
+
+void put_back(DecisionObject* decision, const std::bitset<kMaxParts>& taken) {
+  for (std::size_t at = 0; at < taken.size(); ++at) {
+    if (!taken.test(at)) continue;
+    std::atomic<bool>& spent = decision->several
+                                   ? decision->view.parts->spent[decision->view.first + at]
+                                   : decision->spent;
+    spent.store(false, std::memory_order_relaxed);
   }
 }
 

@@ -16,6 +16,9 @@ enum class Take {
   kNone      // none: they are only looked at
 };
 
+// Gives the tickets of these numbers back to the decision: they may be taken again.
+void put_back(DecisionObject* decision, const std::bitset<kMaxParts>& taken);
+
 class Tickets {
  public:
   // Takes the tickets; those that are spent already become empty ones, which give nothing back.
@@ -27,8 +30,13 @@ class Tickets {
             std::size_t items = 1);
   // The request was not made after all: what was taken may be taken again.
   void put_back();
+  // After the call, which marked those it has spent: it leaves alone what a store that failed
+  // certainly did not touch. What it did not mark may be taken again.
+  void put_back_unspent();
 
   saqiya_ticket* data() { return tickets_; }
+  // Those that this call took, by their numbers.
+  const std::bitset<kMaxParts>& taken() const { return taken_; }
 
  private:
   // One ticket, out of the place where it is kept; `at` is its number in this call.

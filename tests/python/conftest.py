@@ -30,6 +30,13 @@ def redis(redis_server: RedisServer) -> RedisServer:
     return redis_server
 
 
+def client_ids(redis: RedisServer) -> set[str]:
+    """The ids of the server's clients, that of this question left out."""
+    lines = redis.cli("CLIENT", "LIST").splitlines()
+    clients = [dict(field.partition("=")[::2] for field in line.split()) for line in lines]
+    return {client["id"] for client in clients if client["cmd"] != "client|list"}
+
+
 def make_memory_store() -> tuple[Store, ManualClock]:
     clock = ManualClock(START)
     return Store(clock=clock), clock

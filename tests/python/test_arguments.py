@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import StoreMaker
 
-from saqiya import Limiter, ManualClock, SaqiyaError, Store, TokenBucket, check_all
+from saqiya import AsyncLimiter, Limiter, ManualClock, SaqiyaError, Store, TokenBucket, check_all
 from support import vectors
 
 NOT_INTS: list[Any] = [True, False, 0.5, 1.0, math.nan, math.inf, "3", None, b"1", [1], 1j]
@@ -280,7 +280,7 @@ def test_errors_do_not_tell_passwords() -> None:
         {"url": "redis://h", "clock": ManualClock()},
         {"url": "redis://h", "prefix": "{a}"},
     ],
-    ids=repr,
+    ids=lambda options: "-".join(options),
 )
 def test_bad_store_options_are_configuration_errors(options: dict[str, Any]) -> None:
     with pytest.raises(SaqiyaError):
@@ -291,6 +291,69 @@ def test_bad_store_options_are_configuration_errors(options: dict[str, Any]) -> 
 def test_bad_names_are_configuration_errors(name: str) -> None:
     with pytest.raises(SaqiyaError):
         Limiter("1/s", name=name)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"failure": "shut"},
+        {"failure": ""},
+        {"share": 0},
+        {"share": -0.5},
+        {"share": 1.000001},
+        {"share": 9e-7},
+        {"share": math.nan},
+        {"failure": "open", "share": 0.5},
+        {"failure": "closed", "fallback": "1/s"},
+        {"share": 0.5, "fallback": "1/s"},
+        {"fallback": "1/fortnight"},
+        {"fallback": "1/s; 5/min"},
+    ],
+    ids=repr,
+)
+def test_bad_failure_policies_are_configuration_errors(options: dict[str, Any]) -> None:
+    for make in (Limiter, AsyncLimiter):
+        for store in (None, "redis://127.0.0.1:1"):
+            with pytest.raises(SaqiyaError, match=next(iter(options))):
+                make("5/s", store=store, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"failure": 1},
+        {"failure": None},
+        {"share": "0.5"},
+        {"share": True},
+        {"fallback": 5},
+        {"deny_cache": 1},
+        {"deny_cache": None},
+    ],
+    ids=repr,
+)
+def test_failure_policies_of_wrong_types(options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Limiter("5/s", **options)
+
+
+def test_a_bad_fallback_tells_the_place() -> None:
+    with pytest.raises(SaqiyaError, match=r"^fallback: .*at byte 10") as caught:
+        Limiter("5/s", fallback="1/s burst x")
+    assert caught.value.code == "bad_policy"
+    assert caught.value.position == 10
+
+
+def test_in_this_process_failure_policies_are_without_effect() -> None:
+    for options in (
+        {"failure": "local", "share": 0.1},
+        {"failure": "local", "fallback": TokenBucket(1, 1, 1.0)},
+        {"failure": "open"},
+        {"failure": "closed", "deny_cache": False},
+        {"failure": "error"},
+    ):
+        limiter = Limiter("1/h burst 3", **options)  # type: ignore[arg-type]
+        assert [limiter.check("k").source for _ in range(5)] == ["store"] * 5
+        assert not limiter.check("k")
 
 
 def test_manual_clock() -> None:

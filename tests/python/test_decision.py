@@ -12,6 +12,11 @@ from saqiya import Decision, Limiter, ManualClock, Store
 
 DENIED = Decision("denied", None, 20, 3, 1_500_000, 4_000_000, 0, 0)
 UNAVAILABLE = Decision("unavailable", reason="timeout")
+LOCAL = Decision("allowed", "connect", 20, 3, 0, 4_000_000, source="local")
+OPEN = Decision("allowed", "connect", source="open")
+CLOSED = Decision("denied", "lost", retry_after_us=1_000_000, source="closed")
+CACHED = Decision("denied", None, 20, 0, 1_500_000, 4_000_000, source="cache")
+SEVERAL = Decision("allowed", limit=20, rules=(DENIED, LOCAL), source="local")
 
 
 def test_numbers_in_seconds_and_microseconds() -> None:
@@ -51,12 +56,18 @@ def test_equality_and_hash() -> None:
     assert len({same, DENIED, UNAVAILABLE}) == 2
     assert Decision("denied", None, 20, 2, 1_500_000, 4_000_000) != DENIED
     assert Decision("unavailable", "lost") != UNAVAILABLE
+    assert Decision("allowed", "connect", 20, 3, 0, 4_000_000) != LOCAL
+    assert len({LOCAL, OPEN, CLOSED, CACHED}) == 4
     assert DENIED != "denied"
     with pytest.raises(TypeError):
         _ = same > DENIED  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("decision", [DENIED, UNAVAILABLE, Limiter("3/s").check("k")], ids=repr)
+@pytest.mark.parametrize(
+    "decision",
+    [DENIED, UNAVAILABLE, LOCAL, OPEN, CLOSED, CACHED, SEVERAL, Limiter("3/s").check("k")],
+    ids=repr,
+)
 def test_copies_and_pickles(decision: Decision) -> None:
     for made in (
         pickle.loads(pickle.dumps(decision)),
@@ -65,6 +76,8 @@ def test_copies_and_pickles(decision: Decision) -> None:
     ):
         assert made == decision
         assert repr(made) == repr(decision)
+        assert (made.source, made.reason) == (decision.source, decision.reason)
+        assert made.rules == (decision.rules if decision is SEVERAL else (made,))
 
 
 def test_a_copy_cannot_be_refunded() -> None:
@@ -89,6 +102,23 @@ def test_repr() -> None:
         "Decision(allowed, limit=20, remaining=0, delay=0.2, reset_after=4.2)"
     )
     assert repr(UNAVAILABLE) == "Decision(unavailable, reason=timeout)"
+    assert repr(LOCAL) == (
+        "Decision(allowed, limit=20, remaining=3, reset_after=4.0, source=local, reason=connect)"
+    )
+    assert repr(OPEN) == "Decision(allowed, source=open, reason=connect)"
+    assert repr(CLOSED) == "Decision(denied, retry_after=1.0, source=closed, reason=lost)"
+    assert repr(CACHED) == (
+        "Decision(denied, limit=20, remaining=0, retry_after=1.5, reset_after=4.0, source=cache)"
+    )
+
+
+def test_the_source() -> None:
+    assert Limiter("3/s").check("k").source == "store"
+    assert [d.source for d in (UNAVAILABLE, LOCAL, OPEN, CLOSED, CACHED)] == [
+        *("store", "local", "open", "closed", "cache")
+    ]
+    with pytest.raises(ValueError, match="unknown source"):
+        Decision("allowed", source="elsewhere")
 
 
 def test_it_is_as_small_as_a_decision_of_one_rule_can_be() -> None:

@@ -370,7 +370,7 @@ def test_a_view_that_raises_still_tells_the_limit() -> None:
 
 def test_a_store_that_is_away_answers_503() -> None:
     app = make_app(SAQIYA_STORE="redis://127.0.0.1:1")
-    RateLimit(app, "1/h")
+    RateLimit(app, "1/h", failure="error")
     answer = app.test_client().get("/")
     assert answer.status_code == 503
     assert answer.json is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import pickle
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conftest import client_ids
 
 from saqiya import AsyncLimiter, Limiter, Store
 from support.redis_server import RedisServer
@@ -104,7 +106,7 @@ def test_forks_while_threads_hammer(redis: RedisServer) -> None:
     for thread in threads:
         thread.start()
     try:
-        for _ in range(40):
+        for _ in range(500):
             child = run_in_child(lambda: (bool(local.check("k")), bool(remote.check("k"))))
             assert child() == (True, True)
     finally:
@@ -122,6 +124,49 @@ def test_grandchildren(redis: RedisServer) -> None:
 
     assert admit(limiter, "k", 5) + run_in_child(child)() == 15
     assert limiter.peek("k").remaining == 85
+
+
+def test_the_parents_connection_is_untouched(redis: RedisServer) -> None:
+    """C130: one connection before, the very same after, and each child had another."""
+    before = client_ids(redis)  # of earlier tests
+    limiter = Limiter("1/h burst 1000", store=Store(redis.url, deadline=10))
+    limiter.check("k")
+    mine = client_ids(redis) - before
+    assert len(mine) == 1
+
+    def child() -> set[str]:
+        assert admit(limiter, "k", 20) == 20
+        return client_ids(redis)
+
+    for _ in range(10):
+        seen = run_in_child(child)()
+        assert mine < seen
+        assert admit(limiter, "k", 20) == 20
+        assert mine <= client_ids(redis)
+    assert limiter.store.stats().connects == 1
+    assert limiter.peek("k").remaining == 1_000 - 1 - 2 * 200
+
+
+_inherited: Limiter | None = None
+
+
+def _use_inherited(_number: int) -> int:
+    assert _inherited is not None
+    return admit(_inherited, "k", 50)
+
+
+def test_a_pool_of_processes_inherits_the_limiter(redis: RedisServer) -> None:
+    """multiprocessing, by fork."""
+    global _inherited
+    _inherited = Limiter("1/h burst 200", store=Store(redis.url, deadline=10))
+    try:
+        assert _inherited.check("k")
+        with multiprocessing.get_context("fork").Pool(4) as pool:
+            admitted = pool.map(_use_inherited, range(8), chunksize=1)
+        assert sum(admitted) == 199
+        assert _inherited.store.stats().connects == 1
+    finally:
+        _inherited = None
 
 
 def test_an_event_loop_of_the_child(redis: RedisServer) -> None:

@@ -328,7 +328,8 @@ def test_one_script_call_and_no_write_on_refusal(redis: RedisServer) -> None:
 
 def test_a_store_that_is_away() -> None:
     store = Store("redis://127.0.0.1:1", deadline=10)
-    limiter, other = Limiter("5/s; 9/h", store=store), Limiter("5/s", store=store)
+    limiter = Limiter("5/s; 9/h", store=store, failure="error")
+    other = Limiter("5/s", store=store, failure="error")
     items = [(limiter, "k"), (other, "k")]
     decision = check_all(items)
     assert (decision.outcome, decision.reason) == ("unavailable", "connect")

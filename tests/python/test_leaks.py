@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import tracemalloc
@@ -20,6 +21,7 @@ from saqiya import (
     SaqiyaError,
     Store,
     TokenBucket,
+    _saqiya,
     aio,
     check_all,
     peek_all,
@@ -192,6 +194,47 @@ def test_descriptors_are_closed(redis: RedisServer) -> None:
     assert count() <= before
 
 
+def test_decisions_without_redis_leak_no_objects() -> None:
+    store = Store("redis://127.0.0.1:1")
+    limiters = [
+        Limiter("1000/h", store=store, failure="local", share=0.5),
+        Limiter("1000/h; concurrency: 900 ttl 1h", store=store, failure="local"),
+        Limiter("1000/h", store=store, failure="open"),
+        Limiter("1000/h", store=store, failure="closed"),
+        Limiter("1000/h", store=store, failure="error"),
+    ]
+
+    def work() -> None:
+        for limiter in limiters:
+            decision = limiter.check("k")
+            repr(decision), hash(decision), decision.__reduce__()
+            limiter.peek("k")
+            limiter.refund("k", decision)
+            limiter.check_many(["a", "b"])
+            limiter.reset("k")
+        several = [(limiter, "k") for limiter in limiters[:2]]
+        refund_all(several, check_all(several))
+
+    assert growth(work) < PER_CALL
+
+
+def test_events_leak_no_objects() -> None:
+    """Each store meets an outage of its own."""
+
+    def work() -> None:
+        assert Limiter("5/s", store=Store("redis://127.0.0.1:1")).check("k").source == "local"
+
+    logging.getLogger("saqiya").addFilter(_nothing)
+    try:
+        assert growth(work, 1_500) < PER_CALL
+    finally:
+        logging.getLogger("saqiya").removeFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False
+
+
 def test_awaited_groups_leak_no_objects(redis: RedisServer) -> None:
     store = Store(redis.url, deadline=10)
     several = AsyncLimiter("1000/h; concurrency: 900 ttl 1h", store=store)
@@ -239,3 +282,16 @@ def test_awaited_calls_leak_no_objects(redis: RedisServer) -> None:
         assert growth(lambda: loop.run_until_complete(once())) < PER_CALL
     finally:
         loop.close()
+
+
+def test_what_asks_a_store_keeps_it(redis: RedisServer) -> None:
+    """Its handle is used after each call, also when nothing else of the program has it any more."""
+    for url in ("memory://", redis.url):
+        native = Store(url)._native
+        before = sys.getrefcount(native)
+        channel = _saqiya.Channel(native)
+        limiter = _saqiya.Limiter(native, "1/h")
+        assert sys.getrefcount(native) == before + 2
+        del native
+        assert channel.process() is not None
+        del channel, limiter

@@ -167,17 +167,24 @@ def test_a_limiter_without_a_store_has_its_own() -> None:
     assert first.check("k")
     assert second.check("k")
     assert not first.check("k")
-    by_url = Limiter("1/s", store="memory://")
-    assert by_url.check("k")
-    assert by_url.store.is_local
-    assert by_url.is_local
 
 
-def test_limiters_of_one_redis_url_share_a_store() -> None:
-    first = Limiter("1/s", store="redis://127.0.0.1:1")
-    second = Limiter("2/s", store="redis://127.0.0.1:1")
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "memory://"])
+def test_limiters_of_one_url_share_a_store(url: str) -> None:
+    first = Limiter("1/s", store=url)
+    second = Limiter("2/s", store=url)
     assert first.store is second.store
     assert first.store is not Limiter("1/s", store="redis://127.0.0.1:2").store
+    assert first.is_local == (url == "memory://")
+
+
+def test_limiters_of_one_memory_url_share_their_counts() -> None:
+    first, second = Limiter("1/h", store="memory://"), Limiter("1/h", store="memory://")
+    assert first.check("k")
+    assert not second.check("k")
+    assert Limiter("1/h").check("k")
+    del first, second  # the table goes with the last of them
+    assert Limiter("1/h", store="memory://").check("k")
 
 
 def test_http_of_a_decision() -> None:
@@ -211,7 +218,8 @@ def test_http_of_a_decision() -> None:
 
 
 def test_a_store_that_fails_is_an_answer_not_an_exception() -> None:
-    limiter = Limiter("5/s", store=Store("redis://127.0.0.1:1", deadline=10))
+    store = Store("redis://127.0.0.1:1", deadline=10)
+    limiter = Limiter("5/s", store=store, failure="error")
     decision = limiter.check("k")
     assert not decision
     assert (decision.outcome, decision.reason) == ("unavailable", "connect")

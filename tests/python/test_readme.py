@@ -26,7 +26,7 @@ def run(marker: str, redis: RedisServer, **given: Any) -> dict[str, Any]:
 
 
 def test_every_block_has_its_test() -> None:
-    markers = ["go on,", "RateLimit(", "AsyncLimiter(", "/login", "settle("]
+    markers = ["go on,", "RateLimit(", "AsyncLimiter(", "/login", "settle(", 'name="searches"']
     assert [[marker in block for marker in markers] for block in BLOCKS] == [
         [marker == own for marker in markers] for own in markers
     ]
@@ -72,6 +72,18 @@ def test_login(redis: RedisServer) -> None:
     assert refused.json["error"] == "rate_limited"
     assert [codes("wrong", 5, user) for user in ("bob", "cat", "dan")] == [[401] * 5] * 3
     assert codes("right", 1, "eve") == [429]  # 20 failures of the address
+
+
+def test_failure_policies() -> None:
+    with RedisServer() as server:
+        names = run('name="searches"', server)
+        logins, searches = names["logins"], names["searches"]
+        assert logins.check("k").source == searches.check("k").source == "store"
+        server.kill()
+        assert (logins.check("k").outcome, logins.check("k").source) == ("denied", "closed")
+        admitted = [searches.check("k") for _ in range(100)]
+        assert [bool(decision) for decision in admitted] == [True] * 25 + [False] * 75
+        assert {decision.source for decision in admitted} == {"local"}
 
 
 def test_settling_and_holding(redis: RedisServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
 
 import pytest
 from conftest import StoreMaker
+from slow_proxy import SlowProxy
 
 from saqiya import Limiter, Store
 from support.redis_server import RedisServer
@@ -96,6 +99,46 @@ def test_threads_in_real_time(redis: RedisServer) -> None:
         in_threads(THREADS, work)
         elapsed = time.monotonic() - before
         assert 50 <= sum(admitted) <= 50 + 1_000 * elapsed + 1
+
+
+def test_the_gil_is_free_while_threads_wait(redis: RedisServer) -> None:
+    """C135: Redis answers after half a second; meanwhile another thread goes on."""
+    with SlowProxy(redis.port, 0.5) as proxy:
+        limiter = Limiter("1/h burst 100", store=Store(proxy.url, deadline=20))
+        assert limiter.check("k")  # the slow connection is there
+        done = threading.Event()
+        gaps: list[float] = []
+
+        def tick() -> None:
+            last = time.monotonic()
+            while not done.is_set():
+                time.sleep(0.001)
+                now = time.monotonic()
+                gaps.append(now - last)
+                last = now
+
+        ticker = threading.Thread(target=tick)
+        ticker.start()
+        admitted: list[bool] = []
+        in_threads(16, lambda _number: admitted.append(bool(limiter.check("k"))))
+        done.set()
+        ticker.join()
+        assert sum(admitted) == 16
+        # With the GIL held it would have stood still for as long as Redis takes.
+        assert max(gaps) < 0.4
+
+
+def test_an_interrupt_comes_when_the_call_is_over(redis: RedisServer) -> None:
+    """A signal's handler does not wait beyond that, which is at the deadline at the latest."""
+    with SlowProxy(redis.port, 1.0) as proxy:
+        limiter = Limiter("1/h burst 100", store=Store(proxy.url, deadline=20))
+        assert limiter.check("k")  # the slow connection is there
+        alarm = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        alarm.start()
+        with pytest.raises(KeyboardInterrupt):
+            limiter.check("k")
+        alarm.join()
+        assert limiter.check("k").remaining == 97
 
 
 def _child(url: str, start: multiprocessing.synchronize.Barrier, results: object) -> None:

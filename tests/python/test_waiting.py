@@ -192,5 +192,5 @@ def test_cancelling_gives_back(make_store: StoreMaker, text: str) -> None:
 def test_a_store_that_is_away_is_told_at_once() -> None:
     store = Store("redis://127.0.0.1:1", deadline=10)
     for text in ("5/s", "fixed-window: 1/s", "concurrency: 1 ttl 1s"):
-        decision = Limiter(text, store=store).acquire("k", timeout=None)
+        decision = Limiter(text, store=store, failure="error").acquire("k", timeout=None)
         assert (decision.outcome, decision.reason) == ("unavailable", "connect")

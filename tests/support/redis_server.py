@@ -14,6 +14,12 @@ import subprocess
 import tempfile
 import time
 
+from support.certificates import Certificates
+
+# The server under test; sentinels are the same program, and the client is beside it.
+SERVER = os.environ.get("SAQIYA_TEST_REDIS_SERVER") or "redis-server"
+CLI = SERVER.removesuffix("-server") + "-cli"
+
 
 def free_port() -> int:
     """A TCP port of the loopback that was free a moment ago."""
@@ -27,10 +33,19 @@ class RedisServer:
 
     `args` are further server options: RedisServer("--requirepass", "x").
     `port` may be given to start again where an earlier server was.
+    With `certificates` it also serves TLS, at `tls_url`; clients need no certificate.
     """
 
-    def __init__(self, *args: str, port: int | None = None, password: str | None = None) -> None:
+    def __init__(
+        self,
+        *args: str,
+        port: int | None = None,
+        password: str | None = None,
+        certificates: Certificates | None = None,
+    ) -> None:
         self.args = args
+        self.certificates = certificates
+        self.tls_port = free_port() if certificates is not None else 0
         self.password = password
         self.folder = tempfile.mkdtemp(prefix="saqiya-redis-")
         self.socket_path = os.path.join(self.folder, "redis.sock")
@@ -51,16 +66,26 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}"
 
     @property
+    def tls_url(self) -> str:
+        assert self.certificates is not None
+        return f"rediss://127.0.0.1:{self.tls_port}?ca={self.certificates.ca}"
+
+    @property
     def unix_url(self) -> str:
         return f"unix://{self.socket_path}"
 
     def start(self) -> None:
         """Starts the process (again, after `kill`) and waits until it answers."""
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
+        command = [SERVER, "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--unixsocket", self.socket_path, "--save", "", "--appendonly", "no"]
-        command += ["--dir", self.folder, "--daemonize", "no"]
+        command += ["--dir", self.folder, "--daemonize", "no", "--repl-diskless-sync-delay", "0"]
         if self.password is not None:
             command += ["--requirepass", self.password]
+        if self.certificates is not None:
+            command += ["--tls-port", str(self.tls_port), "--tls-auth-clients", "optional"]
+            command += ["--tls-ca-cert-file", self.certificates.ca]
+            command += ["--tls-cert-file", self.certificates.certificate]
+            command += ["--tls-key-file", self.certificates.key]
         command += self.args
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -97,7 +122,7 @@ class RedisServer:
 
     def cli(self, *command: str, database: int = 0) -> str:
         """One command by redis-cli; its raw output without the last newline."""
-        call = ["redis-cli", "-p", str(self.port), "-n", str(database)]
+        call = [CLI, "-p", str(self.port), "-n", str(database)]
         if self.password is not None:
             call += ["--no-auth-warning", "-a", self.password]
         done = subprocess.run(call + list(command), capture_output=True, text=True, timeout=30)
