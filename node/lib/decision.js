@@ -2,29 +2,25 @@
 
 const { inspect } = require('node:util');
 const native = require('./native.js');
+const { OUTCOMES, SOURCES, reasonName } = require('./names.js');
 const record = require('./record.js');
 
 const { records } = record;
-const OUTCOMES = ['none', 'allowed', 'denied', 'never', 'unavailable'];
 const ALLOWED = 1;
 const DENIED = 2;
 const UNAVAILABLE = 4;
-const reasons = [];
-
-function reasonName(reason) {
-  return reason === 0 ? null : (reasons[reason] ??= native.reasonName(reason));
-}
 
 let unavailable;
 let load;
 let withParts;
 let useTicket;
 let roomOf;
+let compareBinding;
 
 // Built from a record on the hot path: plain numbers in microseconds, read by getters.
 class Decision {
   #outcome;
-  #detail; // reason + rule * 2^8 + item * 2^16
+  #detail; // reason + rule * 2^8 + item * 2^16 + source * 2^24
   #limit;
   #remaining;
   #retryAfter;
@@ -96,7 +92,11 @@ class Decision {
   }
 
   get item() {
-    return this.#detail >> 16;
+    return (this.#detail >> 16) & 0xff;
+  }
+
+  get source() {
+    return SOURCES[this.#detail >> 24];
   }
 
   get rules() {
@@ -116,7 +116,7 @@ class Decision {
 
   toJSON() {
     const { allowed, outcome, reason, limit, remaining, retryAfter, resetAfter, delay } = this;
-    const { rule, item } = this;
+    const { rule, item, source } = this;
     return {
       allowed,
       outcome,
@@ -128,6 +128,7 @@ class Decision {
       delay,
       rule,
       item,
+      source,
     };
   }
 
@@ -145,18 +146,10 @@ class Decision {
   // What an item's rules say together: as that one of them which binds.
   #itemAt(first, count) {
     const rules = Array.from({ length: count }, (_, i) => this.#part(first + i));
-    const bound = rules.reduce((one, other) => (other.#binds(one) ? other : one));
+    const bound = rules.reduce((one, other) => (compareBinding(other, one) < 0 ? other : one));
     bound.#delay = Math.max(...rules.map((rule) => rule.#delay));
     bound.#parts = { room: this.#parts.room, first, count };
     return bound;
-  }
-
-  // More than another rule of the same item. Numbers go to 2^53, their products need not be exact to
-  // tell which share is shown.
-  #binds(other) {
-    if (this.#outcome !== other.#outcome) return this.#outcome > other.#outcome;
-    if (this.#outcome === DENIED) return this.#retryAfter > other.#retryAfter;
-    return this.#remaining / (this.#limit || 1) < other.#remaining / (other.#limit || 1);
   }
 
   // For this package alone.
@@ -184,22 +177,38 @@ class Decision {
       return decision;
     };
 
-    // Returns what use(...ticket) returns. The ticket is spent unless use throws; the addon marks
-    // those in parts.
+    // Returns what use(ticket, unspend) returns. The ticket is spent unless use throws; unspend() takes
+    // that back. Those in parts are marked by the addon, and there is no unspend(): see spending.
     useTicket = (decision, spends, use) => {
       needDecision(decision);
       const parts = decision.#parts;
-      if (parts !== undefined) return use(parts.room, parts.first, parts.count);
-      const result = use(
+      if (parts !== undefined) return use([parts.room, parts.first, parts.count]);
+      const n = decision.#ticketN;
+      const ticket = [
         decision.#ticketQ,
         decision.#ticketR,
-        decision.#ticketN,
+        n,
         decision.#ticketCost,
         decision.#ticketEpochHigh,
         decision.#ticketEpochLow,
-      );
+      ];
+      // An earlier use has spent it for good, or will take that back itself.
+      const unspend = () => (decision.#ticketN ||= n);
       if (spends) decision.#ticketN = 0;
-      return result;
+      try {
+        return use(ticket, unspend);
+      } catch (error) {
+        unspend();
+        throw error;
+      }
+    };
+
+    // Sorts those that bind most to the front. Numbers go to 2^53, their products need not be exact to
+    // tell which share is shown.
+    compareBinding = (one, other) => {
+      if (one.#outcome !== other.#outcome) return other.#outcome - one.#outcome;
+      if (one.#outcome === DENIED) return other.#retryAfter - one.#retryAfter;
+      return one.#remaining / (one.#limit || 1) - other.#remaining / (other.#limit || 1);
     };
 
     // The room of a decision on all of these items; undefined: the request was never made.
@@ -227,4 +236,24 @@ function makeRoom(count) {
   return room.byteOffset % 8 === 0 ? room : new Uint8Array(size);
 }
 
-module.exports = { Decision, unavailable, load, withParts, useTicket, roomOf, makeRoom };
+// Runs use(unspend), which marks tickets in the room as spent. unspend(), called later, takes these
+// marks back, and no others.
+function spending(room, use) {
+  const before = Uint8Array.prototype.slice.call(room);
+  const marked = [];
+  const result = use(() => marked.forEach((i) => (room[i] = before[i])));
+  for (let i = 0; i < before.length; i++) if (room[i] !== before[i]) marked.push(i);
+  return result;
+}
+
+module.exports = {
+  Decision,
+  unavailable,
+  load,
+  withParts,
+  useTicket,
+  roomOf,
+  makeRoom,
+  spending,
+  compareBinding,
+};

@@ -2,15 +2,24 @@
 // Middleware for Express 4 and 5, and for anything that calls (req, res, next) with Node's objects.
 
 const { GONE, admit } = require('./admission.js');
+const { FAILURE_OPTIONS } = require('./failure.js');
 const { Group } = require('./group.js');
 const { HttpAnswers } = require('./http.js');
-const { Layer, attempt, checkCost, clientAddress, isPromise, makeLimiter } = require('./layer.js');
+const {
+  Layer,
+  attempt,
+  checkCost,
+  clientAddress,
+  inheritedOptions,
+  isPromise,
+  makeLimiter,
+} = require('./layer.js');
 const { Limiter, isLocal } = require('./limiter.js');
 const { checkNames, optionalFunction } = require('./options.js');
-const { Store } = require('./store.js');
+const { openStore } = require('./store.js');
 
-const LAYER = 'limit burst key cost name'.split(' ');
-const COMMON = 'skip store deadline fields handler'.split(' ');
+const LAYER = ['limit', 'burst', 'key', 'cost', 'name', ...FAILURE_OPTIONS];
+const COMMON = ['skip', 'store', 'deadline', 'fields', 'handler', ...FAILURE_OPTIONS];
 const ONE = new Set([...LAYER, ...COMMON]);
 const SEVERAL = new Set(['limits', ...COMMON]);
 const EACH = new Set(LAYER);
@@ -53,7 +62,8 @@ function decideByOne(options) {
     return Promise.all([keyValue, costValue]).then(([k, c]) => decideBy(k, c, req, res));
   }
 
-  return { decide, refuse: (decision, res) => answers.refuse(decision, res) };
+  const refuse = (decision, res) => answers.refuse(decision, res);
+  return { decide, refuse, store: limiter.store };
 }
 
 function releaseAll(asked, { items }) {
@@ -66,31 +76,35 @@ const itemOf = ({ answers, key, cost }) => ({ limiter: answers.limiter, key, cos
 
 // Layers that are decided together, and limits that depend on the request.
 function decideByLayers(options) {
-  const { limits = [options], deadline, fields } = options;
+  const { limits = [options] } = options;
   if (!Array.isArray(limits) || limits.length === 0) {
     throw new TypeError('limits must be an array of at least one layer');
   }
   const given = limits.find((layer) => layer?.limit instanceof Limiter)?.limit;
-  const store = options.store ?? given?.store ?? new Store();
+  const { store } = openStore(options.store ?? given?.store);
   const layers = limits.map((layer) => {
     if (layer !== options) checkNames(layer, EACH, 'layer');
     const isGiven = layer.limit instanceof Limiter;
-    return new Layer(isGiven ? { ...layer, fields } : { ...layer, store, deadline, fields });
+    const inherited = isGiven
+      ? { fields: options.fields }
+      : { ...inheritedOptions(layer, options), store };
+    return new Layer({ ...layer, ...inherited });
   });
   const refusers = new WeakMap(); // decision => answers of the limiter that bound
 
   function finish(decision, asked, group, req, res) {
     const { answers } = asked[decision.item];
-    const policies = asked.map((one) => one.answers.policy);
-    answers.write(decision, res, policies.filter((policy) => policy !== '').join(', '));
+    const all = asked.map((one) => one.answers);
+    if (group === undefined) answers.write(decision, res);
+    else answers.writeAll(decision, all, res);
     req.rateLimit = decision;
     if (!decision.allowed) refusers.set(decision, answers);
-    if (!decision.allowed || asked.every((one) => one.answers.admitsAtOnce)) return decision;
+    if (!decision.allowed || all.every(({ admitsAtOnce }) => admitsAtOnce)) return decision;
     const [{ key }] = asked;
     const giveBack = async () =>
       group === undefined ? answers.limiter.refund(key, decision) : group.refund(decision);
     const release = () => releaseAll(asked, decision);
-    const hasLeases = asked.some((one) => one.answers.hasLeases);
+    const hasLeases = all.some((one) => one.hasLeases);
     return admit(decision, res, giveBack, hasLeases ? release : undefined);
   }
 
@@ -114,7 +128,8 @@ function decideByLayers(options) {
     return Promise.all(asked).then((all) => decideAsked(all, req, res));
   }
 
-  return { decide, refuse: (decision, res) => refusers.get(decision).refuse(decision, res) };
+  const refuse = (decision, res) => refusers.get(decision).refuse(decision, res);
+  return { decide, refuse, store };
 }
 
 function rateLimit(options) {
@@ -124,7 +139,7 @@ function rateLimit(options) {
   optionalFunction(skip, 'skip');
   optionalFunction(handler, 'handler');
   const byLayers = hasLayers || typeof limit === 'function';
-  const { decide, refuse } = byLayers ? decideByLayers(options) : decideByOne(options);
+  const { decide, refuse, store } = byLayers ? decideByLayers(options) : decideByOne(options);
 
   async function unlessSkipped(skipped, req, res) {
     return (await skipped) ? undefined : decide(req, res);
@@ -153,7 +168,7 @@ function rateLimit(options) {
   }
 
   // next is called once: outside of every try, so that what it throws does not call it again.
-  return function limitRequest(req, res, next) {
+  function limitRequest(req, res, next) {
     let decision;
     try {
       decision = start(req, res);
@@ -166,7 +181,9 @@ function rateLimit(options) {
     } else {
       finish(decision, req, res, next);
     }
-  };
+  }
+  limitRequest.store = store;
+  return limitRequest;
 }
 
 module.exports = { rateLimit };

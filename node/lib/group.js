@@ -95,7 +95,7 @@ class Group {
   refund(decision) {
     if (this.local) return this.refundSync(decision);
     const room = this.#ticketsOf(decision);
-    return storeQueue(this.#store).submitItems(OP_REFUND, 0, this.#arguments, undefined, room);
+    return storeQueue(this.#store).refundItems(this.#arguments, room);
   }
 
   acquire(timeout, signal) {

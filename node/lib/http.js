@@ -4,6 +4,7 @@
 
 const record = require('./record.js');
 const { Decision, load } = require('./decision.js');
+const { Note, addNote, setFields, setRetryAfter } = require('./fields.js');
 const { hasLeases, hasQueue, isPlain, limiterNative } = require('./limiter.js');
 
 const { records } = record;
@@ -11,11 +12,22 @@ const LEGACY = 1;
 const DRAFT = 2;
 const FIELDS = { all: LEGACY | DRAFT, legacy: LEGACY, draft: DRAFT, none: 0 };
 
+// The record has been read: setHeader may be someone's code, which may make checks.
+function setHeaders(res, retryAfter, hasNote) {
+  const { setHeader } = res;
+  try {
+    if (retryAfter >= 0) setRetryAfter(res, setHeader, retryAfter);
+    if (hasNote) setFields(res, setHeader);
+  } catch (error) {
+    if (!res.headersSent) throw error;
+  }
+}
+
 class HttpAnswers {
   #native;
-  #legacy;
-  #draft;
-  #policy;
+  #hasLegacy;
+  #hasDraft;
+  #policy; // the value of RateLimit-Policy
   #items; // of each rule
   #plain; // the limiter's checks come with the HTTP numbers
   limiter;
@@ -28,8 +40,8 @@ class HttpAnswers {
     }
     this.limiter = limiter;
     this.#native = limiterNative(limiter);
-    this.#legacy = (FIELDS[fields] & LEGACY) !== 0;
-    this.#draft = (FIELDS[fields] & DRAFT) !== 0;
+    this.#hasLegacy = (FIELDS[fields] & LEGACY) !== 0;
+    this.#hasDraft = (FIELDS[fields] & DRAFT) !== 0;
     this.#policy = this.#native.httpPolicy;
     this.#items = this.#native.httpItems;
     this.#plain = isPlain(limiter);
@@ -37,65 +49,62 @@ class HttpAnswers {
     this.admitsAtOnce = !this.hasLeases && !hasQueue(limiter);
   }
 
-  // The value of RateLimit-Policy, '' when unlimited.
-  get policy() {
-    return this.#policy;
-  }
-
   // Decides in this process and writes the fields.
   check(key, cost, res) {
     if (!this.#plain) return this.write(this.limiter.checkSync(key, cost), res);
     this.#native.checkHttp(key, cost);
     const decision = new Decision(0);
-    this.#writeFields(decision, res, this.#policy);
+    const retryAfter = records[record.HTTP_RETRY_AFTER];
+    setHeaders(res, retryAfter, this.#note(decision, res));
     return decision;
   }
 
-  // Writes the fields of a decision that was made elsewhere, by this limiter's rule. policy: of all
-  // limiters that were asked.
-  write(decision, res, policy = this.#policy) {
-    load(decision);
-    this.#native.http();
-    this.#writeFields(decision, res, policy);
+  // Writes the fields of a decision of this limiter that was made elsewhere.
+  write(decision, res) {
+    const retryAfter = this.#loadHttp(decision);
+    setHeaders(res, retryAfter, this.#note(decision, res));
     return decision;
+  }
+
+  // Writes the fields of a decision of several limiters, of which this one bound. all: their answers.
+  writeAll(decision, all, res) {
+    const { items } = decision;
+    let hasNote = false;
+    all.forEach((answers, i) => {
+      answers.#loadHttp(items[i]);
+      hasNote = answers.#note(items[i], res) || hasNote;
+    });
+    setHeaders(res, this.#loadHttp(decision), hasNote);
   }
 
   // Ends the response of a request that may not go on.
   refuse(decision, res) {
     load(decision);
     const body = this.#native.httpBody();
+    const status = records[record.HTTP_STATUS];
     if (res.headersSent) return;
-    res.statusCode = decision.outcome === 'unavailable' ? 503 : 429;
+    res.statusCode = status;
     res.setHeader('content-type', 'application/json; charset=utf-8');
     res.setHeader('content-length', body.length);
     res.end(body);
   }
 
-  // The record is read at once: setHeader may be someone's code, which may make checks.
-  #writeFields(decision, res, policy) {
+  // Puts a decision's numbers in seconds into the record; returns Retry-After, or -1.
+  #loadHttp(decision) {
+    load(decision);
+    this.#native.http();
+    return records[record.HTTP_RETRY_AFTER];
+  }
+
+  // Notes what the record says for the fields; false when there are none.
+  #note(decision, res) {
     const reset = records[record.HTTP_RESET];
-    const retryAfter = records[record.HTTP_RETRY_AFTER];
+    if (reset < 0 || !(this.#hasLegacy || this.#hasDraft)) return false;
     const t = records[record.HTTP_T];
-    // Express gives every response a hidden class of its own, so that each access to a property
-    // misses the inline caches: setHeader is looked up once, headersSent only when it matters.
-    const { setHeader } = res;
-    try {
-      if (retryAfter >= 0) setHeader.call(res, 'retry-after', `${retryAfter}`);
-      if (reset < 0) return;
-      const { remaining } = decision;
-      if (this.#legacy) {
-        setHeader.call(res, 'x-ratelimit-limit', `${decision.limit}`);
-        setHeader.call(res, 'x-ratelimit-remaining', `${remaining}`);
-        setHeader.call(res, 'x-ratelimit-reset', `${reset}`);
-      }
-      if (this.#draft) {
-        const item = this.#items[decision.rule] + remaining;
-        setHeader.call(res, 'ratelimit', t >= 0 ? `${item};t=${t}` : item);
-        setHeader.call(res, 'ratelimit-policy', policy);
-      }
-    } catch (error) {
-      if (!res.headersSent) throw error;
-    }
+    const start = this.#items[decision.rule] + decision.remaining;
+    const item = t >= 0 ? `${start};t=${t}` : start;
+    addNote(res, new Note(decision, this.#policy, item, reset, this.#hasLegacy, this.#hasDraft));
+    return true;
   }
 }
 

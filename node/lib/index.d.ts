@@ -1,12 +1,32 @@
 // Types of saqiya. All times are numbers of milliseconds; a microsecond is 0.001.
 /// <reference lib="esnext.disposable" />
+import { EventEmitter } from 'node:events';
+import type { Policy, Rule } from './rules.js';
+
+export type {
+  CalendarRule,
+  ConcurrencyRule,
+  FixedWindowRule,
+  Policy,
+  Rule,
+  SlidingLogRule,
+  SlidingWindowRule,
+  TokenBucketRule,
+} from './rules.js';
 
 /** The name of a decision's outcome. */
 export type Outcome = 'allowed' | 'denied' | 'never' | 'unavailable';
 
 /**
- * Why an outcome is 'unavailable'. With 'timeout', 'lost' and 'protocol' the charge may have been
- * made; 'cancelled' is the answer to requests that were pending when the store was closed.
+ * Which way a decision was made. store: by the store itself. cache: denied, for the store refused this
+ * key a moment ago, and would again. The others: the store did not answer, and the limiter's
+ * {@link LimiterOptions.failure} decided.
+ */
+export type Source = 'store' | 'cache' | 'local' | 'open' | 'closed';
+
+/**
+ * Why the store gave no answer. With 'timeout', 'lost' and 'protocol' the charge may have been made
+ * there; 'cancelled' is the answer to requests that were pending when the store was closed.
  */
 export type Reason =
   | 'connect'
@@ -36,110 +56,33 @@ export type ErrorCode =
   | 'system'
   | 'internal';
 
-/**
- * `tokens` more every `period`, `capacity` at the most. With a `queue` of K, K more may wait for their
- * turn: they are allowed with a `delay`. Capacity 1 with a queue is a leaky bucket: a steady flow.
- *
- * After division of `tokens` and `period` by their greatest common divisor, tokens are below 2^32 and
- * filling the bucket (and waiting in its queue) takes at most 2^50 us, 35.7 years.
- */
-export interface TokenBucketRule {
-  /** May be absent of this kind of rule alone. */
-  algorithm?: 'token-bucket' | undefined;
-  /** 0 to 2^53 - 1. 0 refuses everything. */
-  capacity: number;
-  /** At least 1. */
-  tokens: number;
-  /** ms, in whole microseconds, up to 2^50 us. */
-  period: number;
-  queue?: number | undefined;
-}
-
-/** `limit` in each window of `period`, aligned to 1970. Twice that may pass around an edge. */
-export interface FixedWindowRule {
-  algorithm: 'fixed-window';
-  /** 0 to 2^53 - 1. */
-  limit: number;
-  /** ms, in whole microseconds, up to 2^50 us. */
-  period: number;
-}
-
-/** Two counters, the previous window's weighted by its overlap: less than twice `limit` in any period. */
-export interface SlidingWindowRule {
-  algorithm: 'sliding-window';
-  /** 0 to 2^32 - 1. */
-  limit: number;
-  /** ms, in whole microseconds, up to 2^50 us. */
-  period: number;
-}
-
-/** Exactly `limit` in every period; remembers every charge. */
-export interface SlidingLogRule {
-  algorithm: 'sliding-log';
-  /** 0 to 2^32 - 1. */
-  limit: number;
-  /** ms, in whole microseconds, up to 2^47 us (4.4 years). */
-  period: number;
-}
-
-/** `limit` in each day, week (from Monday), month or year of a time zone. */
-export interface CalendarRule {
-  algorithm: 'calendar';
-  /** 0 to 2^53 - 1. */
-  limit: number;
-  unit: 'day' | 'week' | 'month' | 'year';
-  /** An IANA name that the machine knows, such as 'Africa/Cairo'. Default 'UTC'. */
-  zone?: string | undefined;
-  /** Months begin on this day, 1 to 31, or on their last. Default 1. */
-  anchorDay?: number | undefined;
-}
-
-/** `limit` at once. Each holds a lease, which ends by itself after `ttl`. */
-export interface ConcurrencyRule {
-  algorithm: 'concurrency';
-  /** 0 to 65,535. */
-  limit: number;
-  /** ms, in whole microseconds, up to 2^47 us. */
-  ttl: number;
-}
-
-/** One rule as numbers; all are whole. A wrong type is a TypeError, out of range a SaqiyaError. */
-export type Rule =
-  | TokenBucketRule
-  | FixedWindowRule
-  | SlidingWindowRule
-  | SlidingLogRule
-  | CalendarRule
-  | ConcurrencyRule;
-
-/**
- * '5/s burst 20', '100/minute', 'leaky-bucket: 10/s queue 50', 'fixed-window: 100/min',
- * 'sliding-window: 1000/hour', 'sliding-log: 5/15min', 'calendar: 10000/month tz Africa/Cairo',
- * 'concurrency: 20 ttl 30s', '5/s burst 20; 1000/day', 'unlimited'; a rule as numbers; or up to 8 of
- * them, which are decided together.
- */
-export type Policy = string | Rule | readonly (string | Rule)[];
-
 /** A key: a well-formed string, taken as UTF-8, or bytes. At most 65,536 bytes. */
 export type Key = string | Uint8Array;
 
-/** The answer to a check. Numbers are 0 when the outcome is 'unavailable'. */
+/**
+ * The answer to a check. Numbers are 0 when the outcome is 'unavailable' and when the source is 'open';
+ * all but `retryAfter` when it is 'closed'.
+ */
 export class Decision {
   private constructor();
   /** True when the outcome is 'allowed'. */
   readonly allowed: boolean;
   /**
    * allowed: charged, go on (after `delay`). denied: not charged, passes after `retryAfter`. never: the
-   * cost is above the limit. unavailable: the store failed, see `reason`.
+   * cost is above the limit. unavailable: the store failed and nothing was decided, see `reason`.
    */
   readonly outcome: Outcome;
-  /** Null unless the outcome is 'unavailable'. */
+  readonly source: Source;
+  /** Null unless the outcome is 'unavailable' or the source 'local', 'open' or 'closed'. */
   readonly reason: Reason | null;
   /** What the rule that bound allows at the most; 2^53 - 1 when unlimited. */
   readonly limit: number;
   /** What is left of it afterwards, rounded down. */
   readonly remaining: number;
-  /** ms. The first moment at which this cost passes if nobody else comes; Infinity: never. */
+  /**
+   * ms. The first moment at which this cost passes if nobody else comes; Infinity: never. Closed: when to
+   * ask again.
+   */
   readonly retryAfter: number;
   /** ms until all of it is there again if left alone. */
   readonly resetAfter: number;
@@ -171,6 +114,7 @@ export class Decision {
     delay: number;
     rule: number;
     item: number;
+    source: Source;
   };
 }
 
@@ -211,7 +155,10 @@ export class ManualClock {
 export interface StoreOptions {
   /** The system's when absent. On Redis only together with `testing`. */
   clock?: ManualClock | undefined;
-  /** memory: bound on stored keys. Default 10,000,000. */
+  /**
+   * Bound on the keys stored in this process: by memory://, or by the failure policy 'local' of Redis.
+   * Default 10,000,000.
+   */
   maxKeys?: number | undefined;
   /** Redis, ms: everything one request may take. 1 to 3,600,000, default 100. */
   deadline?: number | undefined;
@@ -240,18 +187,78 @@ export interface StoreStats {
   batches: number;
   /** Redis: connections made. */
   connects: number;
-  /** Redis: requests that ended unavailable. */
+  /** Redis: requests it did not answer, whatever was decided without it. */
   failures: number;
+  /** Redis: checks that the server allowed. A checkAll counts as one, a peek not at all. */
+  allowed: number;
+  /** Redis: checks that the server refused, now ('denied') or for good ('never'). */
+  denied: number;
+  /** Redis: checks refused from the memory of a refusal. */
+  cached: number;
+  /** Redis: checks decided while it did not answer, by {@link Source}. */
+  localAllowed: number;
+  localDenied: number;
+  opened: number;
+  closed: number;
+  /** Redis: how often it has gone away. */
+  outages: number;
+  /** Redis: 1 while a server is away, else 0. */
+  degraded: number;
+  /**
+   * Redis: a histogram of 16 counts of requests answered. The i-th: within 64 * 2^i microseconds, and
+   * not within half of that; the last: all that took longer than the one before.
+   */
+  latency: number[];
 }
 
-/** Where buckets are kept. Connects when it is first used. */
-export class Store {
+/**
+ * What an operator should be told. `outage`: a server does not answer, and failure policies decide.
+ * `recovered`: it answers again. `refused`: a server that answers refuses requests, for want of memory
+ * or permission for example; told once a minute for each reason. A long outage makes a handful of them,
+ * whatever the load.
+ */
+export interface StoreEvent {
+  reason: Reason | null;
+  /** Host and port, or a socket's path. */
+  server: string;
+  /** A sentence for a log. Holds no password and no key. */
+  message: string;
+  /** How many events were left out since the one before. */
+  suppressed: number;
+  /** recovered: how long the outage was, ms; else 0. */
+  durationMs: number;
+  /** recovered: requests that the server did not answer meanwhile; else 0. */
+  decisions: number;
+  /** ms since 1970, as Date.now() gives it. */
+  at: number;
+}
+
+type StoreEventName = 'outage' | 'recovered' | 'refused';
+type StoreListener = (event: StoreEvent) => void;
+
+/**
+ * Where buckets are kept. Connects when it is first used, and again for as long as it must: what becomes
+ * of checks meanwhile is each limiter's {@link LimiterOptions.failure}. Events are told to listeners
+ * alone; without one nothing happens. They do not keep the process alive.
+ */
+export class Store extends EventEmitter {
   /**
-   * @param url memory:// (default), redis://[[user][:password]@]host[:port][/database] or
-   *   unix://[[user][:password]@]/path[?db=N].
+   * @param url memory:// (default), redis://[[user][:password]@]host[:port][/database],
+   *   unix://[[user][:password]@]/path[?db=N],
+   *   redis+sentinel://[[user][:password]@]host[:port][,...]/master[/database] or
+   *   redis+cluster://[[user][:password]@]host[:port][,...]. rediss, rediss+sentinel and rediss+cluster
+   *   are the same over TLS. Behind a question mark, joined by &: client_name; of TLS ca, cert and key
+   *   (PEM files), server_name, verify=no; sentinel_user, sentinel_password.
    * @throws {SaqiyaError} 'bad_url', 'invalid'
    */
   constructor(url?: string, options?: StoreOptions);
+  on(event: StoreEventName, listener: StoreListener): this;
+  once(event: StoreEventName, listener: StoreListener): this;
+  addListener(event: StoreEventName, listener: StoreListener): this;
+  prependListener(event: StoreEventName, listener: StoreListener): this;
+  prependOnceListener(event: StoreEventName, listener: StoreListener): this;
+  off(event: StoreEventName, listener: StoreListener): this;
+  removeListener(event: StoreEventName, listener: StoreListener): this;
   /** True when decisions are made in this process. */
   readonly isLocal: boolean;
   stats(): StoreStats;
@@ -262,7 +269,39 @@ export class Store {
   close(): Promise<void>;
 }
 
-export interface LimiterOptions {
+/** What a limiter does while its store does not answer. Of no consequence in this process. */
+export interface FailureOptions {
+  /**
+   * What becomes of checks and peeks that Redis does not answer within the deadline. What can never pass
+   * stays 'never'.
+   *
+   * - 'local' (default): decided in this process by the same rules, of which it lets a `share` through.
+   *   At most processes * share * (limit + rate * T) pass in an outage of duration T. What was admitted is
+   *   not charged to Redis afterwards.
+   * - 'open': allowed. 'closed': denied (503 in HTTP), with a `retryAfter` of 1 to 5 s.
+   * - 'error': the outcome is 'unavailable', for the caller to decide.
+   *
+   * checkAll: with an 'error' among the limiters the outcome is 'unavailable', else with a 'closed'
+   * denied; 'open' ones are passed over, 'local' ones decide together.
+   */
+  failure?: 'local' | 'open' | 'closed' | 'error' | undefined;
+  /**
+   * local: the part of every limit and rate that this process may let through, above 0 and up to 1 (the
+   * default). With N processes and 1 / N all of them together keep the limit. Limits are rounded down,
+   * but not below 1.
+   */
+  share?: number | undefined;
+  /** local: decide by this policy, which has as many rules, instead of a share. */
+  fallback?: Policy | undefined;
+  /**
+   * Remember refusals for up to a second, in this process, so that a key that is refused again and again
+   * hardly reaches Redis. Policies of one token bucket only, and none that refunds or settles. A reset by
+   * another process is seen when the second is over. Default true.
+   */
+  denyCache?: boolean | undefined;
+}
+
+export interface LimiterOptions extends FailureOptions {
   /**
    * A Store, or a URL: limiters of this thread that name the same URL share one store. A memory store
    * of its own when absent.
@@ -304,6 +343,7 @@ export class Lease {
   /**
    * Aborted when the lease has ended, or may have: it could not be renewed in time or, with `renew`
    * false, its ttl is over and nobody renewed it. The reason is a SaqiyaError with code 'lease_lost'.
+   * Never aborted when the failure policy 'open' gave it unseen: nobody else knows of it.
    */
   readonly signal: AbortSignal;
   /** Lives for its whole time from now on. 'denied': it has ended. */
@@ -350,15 +390,17 @@ export class Limiter {
   /**
    * Gives back what the decision took, once, and as far as it still counts. Outcome 'allowed':
    * something was given back; 'denied': there was nothing left to give. The decision is spent by the
-   * call, even when the outcome is 'unavailable': it cannot be given back later.
+   * call: it cannot be given back later. But when the outcome is 'unavailable' for a reason by which
+   * certainly nothing was done ('connect', 'resolve', 'auth', 'refused', 'read_only',
+   * 'server_memory', 'busy') it is as before. What was decided locally is given back locally, also
+   * when the store is back.
    */
   refund(key: Key, decision: Decision): Promise<Decision>;
   refundSync(key: Key, decision: Decision): Decision;
   /**
    * Makes the charge what it turned out to be: check an estimate first, settle the true cost when it is
    * known. Less is given back as by refund; more is charged whatever the limit says, so that later
-   * requests wait for it. Spends the decision, as refund does, also when 'unavailable'. In a policy of
-   * several rules a lease stays as it is and is not spent, so that settle goes together with `hold`.
+   * requests wait for it. Spends the decision, as refund does. In a policy of several rules a lease stays as it is and is not spent, so that settle goes together with `hold`.
    */
   settle(key: Key, decision: Decision, cost: number): Promise<Decision>;
   settleSync(key: Key, decision: Decision, cost: number): Decision;
@@ -367,8 +409,8 @@ export class Limiter {
   renewSync(key: Key, decision: Decision): Decision;
   /**
    * Concurrency: gives the slot back. Unlike refund, what other rules of the policy charged stays
-   * charged. 'denied': the lease had ended, or was released before. The lease is spent by the call, even
-   * when the outcome is 'unavailable': then it ends after its ttl.
+   * charged. 'denied': the lease had ended, or was released before. Spends the lease, as refund does the
+   * decision; when 'unavailable' it ends after its ttl.
    */
   release(key: Key, decision: Decision): Promise<Decision>;
   releaseSync(key: Key, decision: Decision): Decision;
@@ -384,7 +426,7 @@ export class Limiter {
   hold<T>(key: Key, options: HoldOptions, fn: (lease: Lease) => T | PromiseLike<T>): Promise<T>;
   /** Without `fn`: the lease, to be released by the caller. */
   hold(key: Key, options?: HoldOptions): Promise<Lease>;
-  /** Forgets the key. */
+  /** Forgets the key; what this process decided about it locally even when the store fails. */
   reset(key: Key): Promise<Decision>;
   resetSync(key: Key): Decision;
   /** Checks each key on its own, in order; on Redis they travel together. */
@@ -403,7 +445,7 @@ export class Limiter {
    * As check, and waits up to `timeout` until the request is allowed and its delay is over. Where every
    * rule is a token bucket the tokens are reserved: fair, one call to the store. Else it sleeps until
    * the moment at which the request would pass, and tries again. Resolves at once to what will not pass
-   * within `timeout` ('denied') or ever ('never'), and when the store fails. Rejects with the signal's
+   * within `timeout` ('denied') or ever ('never'), and to 'unavailable'. Rejects with the signal's
    * reason. Timeout 0: one try, without waiting. Waits real time, also under a ManualClock.
    */
   acquire(key: Key, options?: AcquireOptions): Promise<Decision>;

@@ -1,6 +1,7 @@
 'use strict';
 // What rateLimit limits by: one layer, or several that are decided together.
 
+const { FAILURE_OPTIONS } = require('./failure.js');
 const { HttpAnswers } = require('./http.js');
 const { Limiter } = require('./limiter.js');
 const { optionalFunction } = require('./options.js');
@@ -25,10 +26,27 @@ function checkCost(cost) {
   }
 }
 
-function makeLimiter({ limit, burst, store, name, deadline }) {
+const LIMITER_OPTIONS = ['store', 'name', 'deadline', ...FAILURE_OPTIONS];
+const OF_FAILURE = ['failure', 'share', 'fallback'];
+const OF_THE_LIMITER = ['burst', ...LIMITER_OPTIONS];
+
+// Those of the options that are a Limiter's.
+function limiterOptions(options) {
+  return Object.fromEntries(LIMITER_OPTIONS.map((option) => [option, options[option]]));
+}
+
+// What a layer has from the options for all of them. A failure policy of its own is whole.
+function inheritedOptions(layer, { deadline, fields, denyCache, failure, share, fallback }) {
+  const isOwn = OF_FAILURE.some((option) => layer[option] !== undefined);
+  const inherited = { deadline, fields, denyCache: layer.denyCache ?? denyCache };
+  return isOwn ? inherited : { ...inherited, failure, share, fallback };
+}
+
+function makeLimiter(options) {
+  const { limit, burst } = options;
   if (limit instanceof Limiter) {
-    if ([burst, store, name, deadline].some((option) => option !== undefined)) {
-      throw new TypeError('burst, store, name and deadline belong to the limiter that was given');
+    if (OF_THE_LIMITER.some((option) => options[option] !== undefined)) {
+      throw new TypeError(`${OF_THE_LIMITER.join(', ')} belong to the limiter that was given`);
     }
     return limit;
   }
@@ -38,7 +56,7 @@ function makeLimiter({ limit, burst, store, name, deadline }) {
     if (!Number.isSafeInteger(burst)) throw new TypeError('burst must be a whole number');
     policy = `${limit} burst ${burst}`;
   }
-  return new Limiter(policy, { store, name, deadline });
+  return new Limiter(policy, limiterOptions(options));
 }
 
 const isPromise = (value) =>
@@ -61,8 +79,8 @@ class Layer {
   #cost;
   #options;
 
-  // options: limit, burst, key, cost, name, fields, store, deadline; the store is needed for a limit that
-  // is a function, so that all its limiters share it.
+  // options: limit, burst, key, cost, fields, and a limiter's; the store is needed for a limit that is a
+  // function, so that all its limiters share it.
   constructor(options) {
     const { limit, burst, key = clientAddress, cost = 1 } = options;
     if (typeof cost !== 'function') checkCost(cost);
@@ -102,9 +120,9 @@ class Layer {
     }
     let answers = this.#plans.get(plan);
     if (answers === undefined) {
-      const { name, deadline, store, fields } = this.#options;
-      const limiter = plan instanceof Limiter ? plan : new Limiter(plan, { name, deadline, store });
-      answers = new HttpAnswers(limiter, fields);
+      const isLimiter = plan instanceof Limiter;
+      const limiter = isLimiter ? plan : new Limiter(plan, limiterOptions(this.#options));
+      answers = new HttpAnswers(limiter, this.#options.fields);
       // Requests under way may still use the oldest, so it is left to the collector.
       if (this.#plans.size >= MAX_PLANS) this.#plans.delete(this.#plans.keys().next().value);
       this.#plans.set(plan, answers);
@@ -113,4 +131,12 @@ class Layer {
   }
 }
 
-module.exports = { Layer, attempt, checkCost, clientAddress, isPromise, makeLimiter };
+module.exports = {
+  Layer,
+  attempt,
+  checkCost,
+  clientAddress,
+  inheritedOptions,
+  isPromise,
+  makeLimiter,
+};

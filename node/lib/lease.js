@@ -15,13 +15,15 @@ class Lease {
   #timer;
   #released;
 
-  // start: performance.now() from which on ttl may count.
+  // start: performance.now() from which on ttl may count. One that the failure policy gave unseen does
+  // not end, for there is nothing to renew or to release.
   constructor(limiter, key, decision, ttl, { start, renews }) {
     this.#limiter = limiter;
     this.#key = key;
     this.#decision = decision;
     this.#ttl = ttl;
     this.#end = start + ttl;
+    if (decision.source === 'open') return;
     if (!renews) {
       this.#watch();
       return;
@@ -41,6 +43,7 @@ class Lease {
   }
 
   async renew() {
+    if (this.#decision.source === 'open') return this.#decision;
     const start = performance.now();
     const decision = await this.#limiter.renew(this.#key, this.#decision);
     if (decision.allowed) this.#end = start + this.#ttl;
@@ -73,7 +76,10 @@ class Lease {
   release() {
     if (this.#released === undefined) {
       clearInterval(this.#timer);
-      this.#released = this.#limiter.release(this.#key, this.#decision);
+      const isUnseen = this.#decision.source === 'open';
+      this.#released = isUnseen
+        ? Promise.resolve(this.#decision)
+        : this.#limiter.release(this.#key, this.#decision);
     }
     return this.#released;
   }

@@ -4,13 +4,14 @@ const native = require('./native.js');
 const { acquire, unlessAborted } = require('./acquire.js');
 const { Decision, makeRoom, useTicket } = require('./decision.js');
 const { SaqiyaError, closed } = require('./errors.js');
+const { FAILURE_OPTIONS, failureArguments } = require('./failure.js');
 const { Lease, refused } = require('./lease.js');
 const { checkNames, optionalText } = require('./options.js');
 const { policyArgument, ruleOf } = require('./policy.js');
 const { openStore, storeHandle, storeQueue } = require('./store.js');
 const { NO_WAIT, deadlineMicros, waitMicros } = require('./units.js');
 
-const OPTIONS = new Set(['store', 'name', 'deadline']);
+const OPTIONS = new Set(['store', 'name', 'deadline', ...FAILURE_OPTIONS]);
 const RESERVE_OPTIONS = new Set(['cost', 'timeout']);
 const ACQUIRE_OPTIONS = new Set(['cost', 'timeout', 'signal']);
 const HOLD_OPTIONS = new Set(['cost', 'timeout', 'signal', 'renew']);
@@ -45,6 +46,15 @@ function holdArguments(rest) {
   return { options, fn };
 }
 
+// The text of a policy that may be given by rules.
+function policyText(handle, policy) {
+  const argument = policyArgument(policy);
+  if (typeof argument === 'string') return argument;
+  const made = native.createLimiter(handle, argument, undefined, 0, 0, 0, 0, undefined);
+  made.close();
+  return made.text;
+}
+
 let limiterNative;
 let isLocal;
 let isPlain;
@@ -69,7 +79,9 @@ class Limiter {
     const deadline = deadlineMicros(options.deadline);
     const { store, release } = openStore(options.store);
     try {
-      this.#native = native.createLimiter(storeHandle(store), argument, name, deadline);
+      const handle = storeHandle(store);
+      const failure = failureArguments(options, (fallback) => policyText(handle, fallback));
+      this.#native = native.createLimiter(handle, argument, name, deadline, ...failure);
     } catch (error) {
       release();
       throw error;
@@ -252,17 +264,15 @@ class Limiter {
 
   #changeSync(op, key, decision, cost) {
     this.#needLocal();
-    useTicket(decision, op !== OP_RENEW, (...ticket) =>
-      this.#native.change(op, key, cost, ...ticket),
-    );
+    useTicket(decision, op !== OP_RENEW, (ticket) => this.#native.change(op, key, cost, ...ticket));
     return new Decision(0);
   }
 
   #change(op, key, decision, cost) {
     if (this.#local) return this.#changeSync(op, key, decision, cost);
     const queue = storeQueue(this.#store);
-    return useTicket(decision, op !== OP_RENEW, (...ticket) =>
-      queue.change(this.#native.handle, op, key, cost, ticket),
+    return useTicket(decision, op !== OP_RENEW, (ticket, unspend) =>
+      queue.change(this.#native.handle, op, key, cost, ticket, unspend),
     );
   }
 

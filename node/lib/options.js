@@ -41,4 +41,18 @@ function optionalFunction(value, name) {
   return value;
 }
 
-module.exports = { checkNames, optionalText, optionalBytes, optionalCount, optionalFunction };
+// undefined: the default.
+function optionalFlag(value, byDefault, name) {
+  if (value === undefined) return byDefault;
+  if (typeof value !== 'boolean') throw new TypeError(`${name} must be a boolean`);
+  return value;
+}
+
+module.exports = {
+  checkNames,
+  optionalText,
+  optionalBytes,
+  optionalCount,
+  optionalFunction,
+  optionalFlag,
+};

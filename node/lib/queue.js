@@ -4,30 +4,43 @@
 
 const native = require('./native.js');
 const record = require('./record.js');
-const { Decision, unavailable, withParts } = require('./decision.js');
+const { Decision, spending, unavailable, withParts } = require('./decision.js');
+const { UNDONE } = require('./names.js');
 
 const { records } = record;
 // Taken now, so that a test's fake timers cannot stop the traffic.
 const { nextTick } = process;
 
 const CAPACITY = 65536;
+const OP_REFUND = 3;
 const REASON_BUSY = 12;
 const FULL = 2;
 const FLUSH_WANTED = 1;
 const NOBODY = Symbol('nobody');
 
+function finish(decision, parts, unspend) {
+  if (decision.outcome === 'unavailable' && UNDONE.has(decision.reason)) unspend?.();
+  return parts === undefined ? decision : withParts(decision, parts);
+}
+
 class Queue {
   #native;
-  #settle;
+  #events;
+  #onTurn;
   #flush;
   #resolvers = [];
   #free = [];
 
-  constructor(storeHandle) {
-    this.#settle = (count) => this.#complete(count);
+  // events: { hasEvent(), tell() } of the store.
+  constructor(storeHandle, events) {
+    this.#events = events;
+    this.#onTurn = (count, hasEvent) => {
+      this.#complete(count);
+      if (hasEvent) events.tell();
+    };
     this.#flush = () => this.flush();
-    // The addon holds #settle weakly while nothing is pending.
-    this.#native = native.createQueue(storeHandle, CAPACITY, this.#settle);
+    // The addon holds #onTurn weakly while nothing is pending.
+    this.#native = native.createQueue(storeHandle, CAPACITY, this.#onTurn);
   }
 
   // op: a saqiya_op. The promise resolves to a Decision, also when the store fails; misuse rejects.
@@ -46,18 +59,31 @@ class Queue {
     return this.#pending(slot, result, parts);
   }
 
-  // Check or peek (with parts), or refund (of the room's tickets), of several limiters.
-  submitItems(op, maxWaitUs, items, parts, room = parts.room) {
+  // Check or peek of several limiters.
+  submitItems(op, maxWaitUs, items, parts) {
     const slot = this.#nextSlot();
-    const result = this.#native.submitItems(op, slot, maxWaitUs, room, ...items);
+    const result = this.#native.submitItems(op, slot, maxWaitUs, parts.room, ...items);
     return this.#pending(slot, result, parts);
   }
 
-  // Refund, settle, renew, release.
-  change(limiterHandle, op, key, cost, ticket) {
+  // Refund of several limiters by the room's tickets.
+  refundItems(items, room) {
+    return spending(room, (unspend) => {
+      const slot = this.#nextSlot();
+      const result = this.#native.submitItems(OP_REFUND, slot, 0, room, ...items);
+      return this.#pending(slot, result, undefined, unspend);
+    });
+  }
+
+  // Refund, settle, renew, release. unspend() is called when nothing was done; undefined: the ticket is
+  // one of parts.
+  change(limiterHandle, op, key, cost, ticket, unspend) {
+    if (unspend === undefined) {
+      return spending(ticket[0], (take) => this.change(limiterHandle, op, key, cost, ticket, take));
+    }
     const slot = this.#nextSlot();
     const result = this.#native.change(limiterHandle, op, slot, key, cost, ...ticket);
-    return this.#pending(slot, result);
+    return this.#pending(slot, result, undefined, unspend);
   }
 
   // Calls submit(), which calls one of those above, and gives { promise, withdraw }. withdraw() is true
@@ -74,12 +100,16 @@ class Queue {
   flush() {
     let count;
     while ((count = this.#native.flush()) !== 0) this.#complete(count);
+    if (this.#events.hasEvent()) this.#events.tell();
   }
 
   close() {
     this.#native.cancelAll();
-    this.flush();
-    this.#native.close();
+    try {
+      this.flush(); // which may throw what a listener throws
+    } finally {
+      this.#native.close();
+    }
   }
 
   #nextSlot() {
@@ -87,13 +117,18 @@ class Queue {
     return free.length !== 0 ? free[free.length - 1] : this.#resolvers.length;
   }
 
-  #pending(slot, result, parts) {
-    if (result === FULL) return Promise.resolve(unavailable(REASON_BUSY));
+  #pending(slot, result, parts, unspend) {
+    if (result === FULL) {
+      unspend?.();
+      return Promise.resolve(unavailable(REASON_BUSY));
+    }
     if (this.#free.length !== 0) this.#free.pop();
     if (result === FLUSH_WANTED) nextTick(this.#flush);
     return new Promise((resolve) => {
       this.#resolvers[slot] =
-        parts === undefined ? resolve : (decision) => resolve(withParts(decision, parts));
+        parts === undefined && unspend === undefined
+          ? resolve
+          : (decision) => resolve(finish(decision, parts, unspend));
     });
   }
 

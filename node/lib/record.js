@@ -7,7 +7,7 @@ module.exports = {
   records,
   STRIDE: 16,
   OUTCOME: 0,
-  DETAIL: 1, // reason + rule * 2^8 + item * 2^16
+  DETAIL: 1, // reason + rule * 2^8 + item * 2^16 + source * 2^24
   LIMIT: 2,
   REMAINING: 3,
   RETRY_AFTER_US: 4,
@@ -20,7 +20,8 @@ module.exports = {
   TICKET_EPOCH_HIGH: 11,
   TICKET_EPOCH_LOW: 12,
   USER_DATA: 13, // of a completion
-  HTTP_RESET: 13, // after an HTTP function
+  HTTP_STATUS: 13, // after httpBody
+  HTTP_RESET: 13, // after checkHttp and http
   HTTP_RETRY_AFTER: 14,
   HTTP_T: 15,
 };

@@ -1,8 +1,10 @@
 'use strict';
 
+const { EventEmitter } = require('node:events');
 const native = require('./native.js');
 const { clockHandle } = require('./clock.js');
 const { closed } = require('./errors.js');
+const { toldOf } = require('./events.js');
 const { Queue } = require('./queue.js');
 const { checkNames, optionalBytes, optionalCount, optionalText } = require('./options.js');
 const { deadlineMicros } = require('./units.js');
@@ -16,12 +18,13 @@ const OPTIONS = new Set(
 let storeHandle;
 let storeQueue;
 
-class Store {
+class Store extends EventEmitter {
   #native;
   #queue;
   #closing;
 
   constructor(url = 'memory://', options = {}) {
+    super();
     optionalText(url, 'a store URL');
     checkNames(options, OPTIONS, 'store');
     const flags =
@@ -52,8 +55,27 @@ class Store {
   }
 
   async #close() {
-    this.#queue?.close();
-    this.#native.close();
+    try {
+      this.#queue?.close();
+    } finally {
+      this.#native.close();
+    }
+  }
+
+  // Each event is told once, to whoever listens. What a listener throws goes to the caller, and what
+  // was left is told the next time.
+  #tell() {
+    for (let told; (told = this.#native.nextEvent()) !== undefined;) {
+      const { name, event } = toldOf(told);
+      this.emit(name, event);
+    }
+  }
+
+  #openQueue() {
+    return new Queue(storeHandle(this), {
+      hasEvent: this.#native.hasEvent,
+      tell: () => this.#tell(),
+    });
   }
 
   // For this package alone.
@@ -62,7 +84,7 @@ class Store {
       if (store.#closing !== undefined) throw closed('store');
       return store.#native.handle;
     };
-    storeQueue = (store) => (store.#queue ??= new Queue(storeHandle(store)));
+    storeQueue = (store) => (store.#queue ??= store.#openQueue());
   }
 }
 

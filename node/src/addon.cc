@@ -23,6 +23,13 @@ napi_value reason_name(napi_env env, napi_callback_info info) {
   return make_string(env, saqiya_reason_name(static_cast<std::int32_t>(reason)));
 }
 
+napi_value reason_is_undone(napi_env env, napi_callback_info info) {
+  Arguments<1> arguments(env, info);
+  std::int64_t reason = 0;
+  if (!read_int64(*Environment::of(env), arguments.value[0], &reason)) return nullptr;
+  return make_number(env, saqiya_reason_is_undone(static_cast<std::int32_t>(reason)));
+}
+
 napi_value register_module(napi_env env, napi_value exports) {
   Environment* environment = Environment::create(env);
   if (environment == nullptr) return nullptr;
@@ -34,6 +41,7 @@ napi_value register_module(napi_env env, napi_value exports) {
   set_property(env, exports, "partSize", make_number(env, kPartSize));
   add("setErrorFactory", set_error_factory);
   add("reasonName", reason_name);
+  add("reasonIsUndone", reason_is_undone);
   add("createClock", create_clock);
   add("createStore", create_store);
   add("createLimiter", create_limiter);

@@ -76,7 +76,7 @@ napi_value Environment::raise_status(int status) const {
 void Environment::write(std::size_t index, const saqiya_decision& decision) {
   double* out = record(index);
   out[kOutcome] = decision.outcome;
-  out[kDetail] = decision.reason | decision.rule << 8 | decision.item << 16;
+  out[kDetail] = decision.reason | decision.rule << 8 | decision.item << 16 | decision.source << 24;
   out[kLimit] = static_cast<double>(decision.limit);
   out[kRemaining] = static_cast<double>(decision.remaining);
   out[kRetryAfterUs] = decision.retry_after_us == SAQIYA_FOREVER
@@ -106,7 +106,8 @@ saqiya_decision Environment::read_decision() const {
   const auto detail = static_cast<std::int32_t>(data_[kDetail]);
   decision.reason = detail & 0xFF;
   decision.rule = detail >> 8 & 0xFF;
-  decision.item = detail >> 16;
+  decision.item = detail >> 16 & 0xFF;
+  decision.source = detail >> 24;
   decision.limit = static_cast<std::int64_t>(data_[kLimit]);
   decision.remaining = static_cast<std::int64_t>(data_[kRemaining]);
   decision.retry_after_us = decision.outcome == SAQIYA_NEVER

@@ -17,7 +17,7 @@ namespace saqiya::node {
 // at most 2^53, so they arrive exactly. lib/record.js holds the same layout.
 enum Field : std::size_t {
   kOutcome = 0,
-  kDetail,  // reason + rule * 2^8 + item * 2^16
+  kDetail,  // reason + rule * 2^8 + item * 2^16 + source * 2^24
   kLimit,
   kRemaining,
   kRetryAfterUs,  // Infinity: never
@@ -29,8 +29,9 @@ enum Field : std::size_t {
   kTicketCost,
   kTicketEpochHigh,  // 32 bits each
   kTicketEpochLow,
-  kUserData,               // of a completion
-  kHttpReset = kUserData,  // these three: seconds, -1: absent; filled by the HTTP functions only
+  kUserData,                // of a completion
+  kHttpStatus = kUserData,  // after httpBody
+  kHttpReset = kUserData,   // these three: seconds, -1: absent; after checkHttp and http
   kHttpRetryAfter,
   kHttpT,
   kStride = 16,

@@ -21,12 +21,24 @@ saqiya_limiter* create(Environment& environment, const napi_value* value, Store*
   saqiya_limiter_options options;
   saqiya_limiter_options_init(&options, sizeof options);
   std::string name;
+  std::string fallback;
   bool has_name = false;
+  bool has_fallback = false;
+  std::int64_t flags = 0;
+  std::int64_t failure = 0;
+  std::int64_t share = 0;
   if (!read_optional_string(environment, value[2], &name, &has_name) ||
-      !read_int64(environment, value[3], &options.deadline_us)) {
+      !read_int64(environment, value[3], &options.deadline_us) ||
+      !read_int64(environment, value[4], &flags) || !read_int64(environment, value[5], &failure) ||
+      !read_int64(environment, value[6], &share) ||
+      !read_optional_string(environment, value[7], &fallback, &has_fallback)) {
     return nullptr;
   }
   options.name = has_name ? name.c_str() : nullptr;
+  options.flags = static_cast<std::uint32_t>(flags);
+  options.failure = static_cast<std::uint32_t>(failure);
+  options.failure_share_ppm = static_cast<std::uint32_t>(share);
+  options.fallback = has_fallback ? fallback.c_str() : nullptr;
 
   saqiya_limiter* limiter = nullptr;
   saqiya_error error = {};
@@ -63,7 +75,7 @@ napi_value make_http_items(napi_env env, const saqiya_limiter* limiter) {
 
 napi_value create_limiter(napi_env env, napi_callback_info info) {
   Environment& environment = *Environment::of(env);
-  Arguments<4> arguments(env, info);
+  Arguments<8> arguments(env, info);
   Store* store = unwrap_external<Store>(environment, arguments.value[0]);
   if (store == nullptr) return nullptr;
   saqiya_limiter* limiter = create(environment, arguments.value, store);

@@ -34,7 +34,8 @@ class Limiter final : public Counted {
   saqiya_limiter* limiter_;
 };
 
-// createLimiter(store, text | rules, name | undefined, deadlineUs) =>
+// createLimiter(store, text | rules, name | undefined, deadlineUs, flags, failure, sharePpm,
+//               fallback text | undefined) =>
 //   { handle, text, name, rules, httpPolicy, httpItems,
 //     check(key[, cost]), checkHttp(key, cost), checkWait(key, cost, maxWaitUs), peek(key, cost),
 //     askParts(op, key, cost, maxWaitUs, parts),
@@ -42,7 +43,7 @@ class Limiter final : public Counted {
 //     http(), httpFields(flags), httpBody(), close() }
 // rules: as rules.h has them. parts, ticket: as parts.h has them; the calls without parts are for
 // limiters of one rule that has no leases. The decision calls write record 0; pause and the http
-// calls read it.
+// calls read it. Numbers of 0 stand for defaults.
 napi_value create_limiter(napi_env env, napi_callback_info info);
 
 }  // namespace saqiya::node

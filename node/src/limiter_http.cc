@@ -46,8 +46,12 @@ napi_value http_body(napi_env env, napi_callback_info info) {
   const saqiya_decision decision = environment.read_decision();
   char text[512];
   std::size_t length = 0;
-  const int status = saqiya_http_body(limiter->get(), &decision, text, sizeof text, &length);
-  return status == SAQIYA_OK ? make_string(env, text) : environment.raise_status(status);
+  saqiya_http_numbers numbers;
+  int status = saqiya_http_body(limiter->get(), &decision, text, sizeof text, &length);
+  if (status == SAQIYA_OK) status = saqiya_http_get_numbers(limiter->get(), &decision, &numbers);
+  if (status != SAQIYA_OK) return environment.raise_status(status);
+  environment.record(0)[kHttpStatus] = numbers.status;
+  return make_string(env, text);
 }
 
 }  // namespace saqiya::node

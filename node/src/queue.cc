@@ -10,15 +10,20 @@ constexpr int kMaxRounds = 8;
 
 }  // namespace
 
-Queue::Queue(Environment& environment, saqiya_queue* queue)
-    : environment_(environment), queue_(queue) {}
+Queue::Queue(Environment& environment, Store* store, saqiya_queue* queue)
+    : environment_(environment), store_(store), queue_(queue) {
+  store_->ref();
+}
 
-Queue::~Queue() { saqiya_queue_free(queue_); }
+Queue::~Queue() {
+  saqiya_queue_free(queue_);
+  store_->unref();
+}
 
-bool Queue::start(napi_value on_completions) {
+bool Queue::start(napi_value on_turn) {
   napi_env env = environment_.env();
   if (napi_get_uv_event_loop(env, &loop_) != napi_ok ||
-      napi_create_reference(env, on_completions, 0, &on_completions_) != napi_ok ||
+      napi_create_reference(env, on_turn, 0, &on_turn_) != napi_ok ||
       uv_timer_init(loop_, &timer_) != 0) {
     return false;
   }
@@ -80,8 +85,9 @@ void Queue::turn() {
   for (int round = 0; round < kMaxRounds && queue_ != nullptr; ++round) {
     saqiya_queue_process(queue_);
     const std::size_t count = drain();
-    settled = count == 0;
-    if (settled || !deliver(count)) break;
+    const bool has_event = store_->has_event();
+    settled = count == 0 && !has_event;
+    if (settled || !deliver(count, has_event)) break;
   }
   in_turn_ = false;
   if (queue_ != nullptr) {
@@ -102,19 +108,21 @@ std::size_t Queue::drain() {
   return count;
 }
 
-// The callback settles promises; their continuations run before napi_make_callback returns.
-bool Queue::deliver(std::size_t count) {
+// The callback settles promises; their continuations run before napi_make_callback returns. Events
+// wait in the store when it has been collected.
+bool Queue::deliver(std::size_t count, bool has_event) {
   napi_env env = environment_.env();
   napi_handle_scope scope = nullptr;
   if (napi_open_handle_scope(env, &scope) != napi_ok) return false;
   napi_value callback = nullptr;
   napi_value receiver = nullptr;
-  napi_value argument = nullptr;
-  napi_status status = napi_get_reference_value(env, on_completions_, &callback);
+  napi_value argv[2] = {};
+  napi_status status = napi_get_reference_value(env, on_turn_, &callback);
   if (status == napi_ok && callback != nullptr) {
     napi_get_global(env, &receiver);
-    napi_create_uint32(env, static_cast<std::uint32_t>(count), &argument);
-    status = napi_make_callback(env, nullptr, receiver, callback, 1, &argument, nullptr);
+    napi_create_uint32(env, static_cast<std::uint32_t>(count), &argv[0]);
+    napi_get_boolean(env, has_event, &argv[1]);
+    status = napi_make_callback(env, nullptr, receiver, callback, 2, argv, nullptr);
     if (status == napi_pending_exception) {
       napi_value exception = nullptr;
       napi_valuetype type = napi_undefined;
@@ -126,7 +134,7 @@ bool Queue::deliver(std::size_t count) {
     }
   }
   napi_close_handle_scope(env, scope);
-  return status == napi_ok;
+  return status == napi_ok && callback != nullptr;
 }
 
 // An armed timer that fires too early only costs a turn, so it is left alone.
@@ -151,10 +159,10 @@ void Queue::hold(bool pending) {
   std::uint32_t count = 0;
   if (pending) {
     uv_ref(reinterpret_cast<uv_handle_t*>(&poll_));
-    napi_reference_ref(environment_.env(), on_completions_, &count);
+    napi_reference_ref(environment_.env(), on_turn_, &count);
   } else {
     uv_unref(reinterpret_cast<uv_handle_t*>(&poll_));
-    napi_reference_unref(environment_.env(), on_completions_, &count);
+    napi_reference_unref(environment_.env(), on_turn_, &count);
   }
 }
 
@@ -165,7 +173,7 @@ void Queue::close() {
   };
   if (open_handles_ == 2) uv_close(reinterpret_cast<uv_handle_t*>(&poll_), closed);
   uv_close(reinterpret_cast<uv_handle_t*>(&timer_), closed);
-  napi_delete_reference(environment_.env(), on_completions_);
+  napi_delete_reference(environment_.env(), on_turn_);
   saqiya_queue_free(queue_);
   queue_ = nullptr;
 }

@@ -4,6 +4,7 @@
 // Order of a turn: process (read what came), deliver (call into JavaScript, which resolves promises
 // and runs their continuations), process again (send what those submitted). Requests that are
 // submitted outside of a turn are sent by flush(), which JavaScript calls at the end of the tick.
+// Turns go on while nothing is pending: the store looks out for a server that was away.
 //
 // The handles keep the process alive only while requests are pending, and so does the reference to
 // the JavaScript callback: an idle queue can be collected. Closing is by JavaScript, by the
@@ -13,15 +14,16 @@
 #include <uv.h>
 
 #include "handle.h"
+#include "store.h"
 
 namespace saqiya::node {
 
 class Queue final : public Counted {
  public:
-  Queue(Environment& environment, saqiya_queue* queue);
+  Queue(Environment& environment, Store* store, saqiya_queue* queue);
 
   // False when the handles cannot be made; the queue is then closed.
-  bool start(napi_value on_completions);
+  bool start(napi_value on_turn);
 
   static constexpr int kFailed = -1;  // an exception is pending
   static constexpr int kAccepted = 0;
@@ -45,7 +47,7 @@ class Queue final : public Counted {
 
   void turn();
   std::size_t drain();
-  bool deliver(std::size_t count);
+  bool deliver(std::size_t count, bool has_event);
   void arm();
   void hold(bool pending);
   void handle_closed();
@@ -55,6 +57,7 @@ class Queue final : public Counted {
   static void on_cleanup(napi_async_cleanup_hook_handle hook, void* data);
 
   Environment& environment_;  // not to be used once closed: the environment may be gone
+  Store* store_;
   saqiya_queue* queue_;
   uv_loop_t* loop_ = nullptr;
   uv_poll_t poll_;
@@ -63,12 +66,13 @@ class Queue final : public Counted {
   bool in_turn_ = false;
   bool flush_asked_ = false;  // JavaScript will call flush() at the end of the tick
   bool held_ = false;
-  std::uint64_t armed_for_ = 0;        // the loop's time in ms at which the timer fires; 0: stopped
-  napi_ref on_completions_ = nullptr;  // strong only while requests are pending
+  std::uint64_t armed_for_ = 0;  // the loop's time in ms at which the timer fires; 0: stopped
+  napi_ref on_turn_ = nullptr;   // strong only while requests are pending
   napi_async_cleanup_hook_handle cleanup_ = nullptr;
 };
 
-// createQueue(store, capacity, onCompletions(count)) =>
+// onTurn(count, hasEvent): so many completions are in the records, and the store has events to
+// tell. createQueue(store, capacity, onTurn) =>
 //   { submit(limiter, op, slot, key, cost, maxWaitUs[, parts]),
 //     submitItems(op, slot, maxWaitUs, parts, ...items), change(limiter, op, slot, key, cost,
 //     ...ticket), cancel(slot), flush(), cancelAll(), close() }

@@ -183,7 +183,7 @@ napi_value create_queue(napi_env env, napi_callback_info info) {
   if (status != SAQIYA_OK) {
     return environment.raise(saqiya_status_name(status), error.message, error.position);
   }
-  auto* object = new Queue(environment, queue);
+  auto* object = new Queue(environment, store, queue);
   const Held held(object);
   if (!object->start(arguments.value[2])) {
     return environment.raise("system", "the event loop refused a handle");

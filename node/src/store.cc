@@ -34,6 +34,56 @@ napi_value get_stats(napi_env env, napi_callback_info info) {
   set("batches", stats.batches);
   set("connects", stats.connects);
   set("failures", stats.failures);
+  set("allowed", stats.allowed);
+  set("denied", stats.denied);
+  set("cached", stats.cached);
+  set("localAllowed", stats.local_allowed);
+  set("localDenied", stats.local_denied);
+  set("opened", stats.opened);
+  set("closed", stats.closed);
+  set("outages", stats.outages);
+  set("degraded", stats.degraded);
+  napi_value latency = nullptr;
+  napi_create_array(env, &latency);
+  std::uint32_t index = 0;
+  for (const std::uint64_t count : stats.latency) {
+    napi_set_element(env, latency, index++, make_number(env, static_cast<double>(count)));
+  }
+  set_property(env, result, "latency", latency);
+  return result;
+}
+
+napi_value has_event(napi_env env, napi_callback_info info) {
+  Arguments<1> arguments(env, info);
+  napi_value result = nullptr;
+  napi_get_boolean(env, static_cast<Store*>(arguments.data)->has_event(), &result);
+  return result;
+}
+
+napi_value next_event(napi_env env, napi_callback_info info) {
+  Environment& environment = *Environment::of(env);
+  Arguments<1> arguments(env, info);
+  auto* store = static_cast<Store*>(arguments.data);
+  if (store->get() == nullptr) return nullptr;
+  saqiya_event event;
+  saqiya_event_init(&event, sizeof event);
+  const int status = saqiya_store_next_event(store->get(), &event);
+  if (status != SAQIYA_OK) return environment.raise_status(status);
+  if (event.kind == SAQIYA_EVENT_NONE) return nullptr;
+
+  const auto number = [env](auto value) { return make_number(env, static_cast<double>(value)); };
+  const napi_value fields[] = {number(event.kind),
+                               number(event.reason),
+                               make_string(env, event.server),
+                               make_string(env, event.message),
+                               number(event.suppressed),
+                               number(event.wall_us),
+                               number(event.duration_us),
+                               number(event.decisions)};
+  napi_value result = nullptr;
+  napi_create_array(env, &result);
+  std::uint32_t at = 0;
+  for (napi_value field : fields) napi_set_element(env, result, at++, field);
   return result;
 }
 
@@ -108,6 +158,8 @@ napi_value create_store(napi_env env, napi_callback_info info) {
   set_property(env, result, "handle", wrap_external(env, object));
   set_property(env, result, "isLocal", is_local);
   set_method(env, result, "stats", get_stats, object);
+  set_method(env, result, "hasEvent", has_event, object);
+  set_method(env, result, "nextEvent", next_event, object);
   set_method(env, result, "close", close_store, object);
   return result;
 }

@@ -12,6 +12,7 @@ class Store final : public Counted {
   explicit Store(saqiya_store* store) : store_(store) {}
   // Null once closed.
   saqiya_store* get() const { return store_; }
+  bool has_event() const { return store_ != nullptr && saqiya_store_has_event(store_) != 0; }
   void close() {
     saqiya_store_free(store_);
     store_ = nullptr;
@@ -24,8 +25,10 @@ class Store final : public Counted {
 };
 
 // createStore(url, clock | undefined, flags, maxKeys, deadlineUs, prefix | undefined,
-//             secret | undefined, connections) => { handle, isLocal, stats(), close() }
-// 0 stands for a default.
+//             secret | undefined, connections) =>
+//   { handle, isLocal, stats(), hasEvent(), nextEvent(), close() }
+// 0 stands for a default. nextEvent gives [kind, reason, server, message, suppressed, wallUs,
+// durationUs, decisions], or undefined; hasEvent is false of a store that was closed.
 napi_value create_store(napi_env env, napi_callback_info info);
 
 }  // namespace saqiya::node

@@ -150,12 +150,37 @@ test('a store that is away: no unhandled rejection, and the process ends', async
   await runs(source, 'connect\n');
 });
 
-test('an idle store that is not referred to any more is collected', async () => {
+test('a store that is away is looked for without keeping the process alive', async () => {
+  const source = `
+    ${limiter(`redis://127.0.0.1:${await freePort()}`)}
+    store.on('outage', ({ reason }) => console.log('outage', reason));
+    limiter.check('k').then(({ source }) => console.log(source));
+    setTimeout(() => {
+      const handles = process.getActiveResourcesInfo().filter((name) => name !== 'Timeout');
+      console.log(handles.length <= 2, store.stats().degraded);
+    }, 100);
+  `;
+  const { code, stdout, stderr } = await run(source);
+  assert.deepEqual([code, stderr], [0, '']);
+  assert.deepEqual(stdout.split('\n').sort(), ['', 'local', 'outage connect', 'true 1']);
+});
+
+test('a store that is silent is looked for without keeping the process alive', async (t) => {
+  const { url } = await silentServer(t);
+  const source = `
+    const store = new saqiya.Store(${JSON.stringify(url)}, { deadline: 50 });
+    const limiter = new saqiya.Limiter('5/s', { store });
+    limiter.check('k').then(({ source }) => console.log(source));
+  `;
+  await runs(source, 'local\n');
+});
+
+// use: what a function does that leaves a store behind.
+async function collected(use) {
   const source = `
     const { setImmediate: turn } = require('node:timers/promises');
     async function use() {
-      ${limiter(redis.url)}
-      await limiter.check('e');
+      ${use}
       return new WeakRef(store);
     }
     async function main() {
@@ -171,4 +196,19 @@ test('an idle store that is not referred to any more is collected', async () => 
   `;
   const result = await run(source, { execArgv: ['--expose-gc'] });
   assert.deepEqual(result, { code: 0, signal: null, stdout: 'true\n', stderr: '' });
+}
+
+test('a store that is away and not referred to any more is collected', async () => {
+  await collected(`
+    ${limiter(`redis://127.0.0.1:${await freePort()}`)}
+    store.on('recovered', () => console.log(store));
+    await limiter.check('e');
+  `);
+});
+
+test('an idle store that is not referred to any more is collected', async () => {
+  await collected(`
+    ${limiter(redis.url)}
+    await limiter.check('e');
+  `);
 });

@@ -163,7 +163,8 @@ for (const [version, name] of Object.entries({ 4: 'express4', 5: 'express' })) {
     test('C125: store down: 503, and next is not called', async () => {
       const url = `redis://127.0.0.1:${await freePort()}`;
       let calls = 0;
-      const { get } = await serve({ limit: '5/s', store: url }, (app) =>
+      const options = { limit: '5/s', store: url, failure: 'error' };
+      const { get } = await serve(options, (app) =>
         app.use((req, res, next) => {
           calls++;
           next();
@@ -175,7 +176,7 @@ for (const [version, name] of Object.entries({ 4: 'express4', 5: 'express' })) {
       assert.equal(headers.get('retry-after'), '1');
       assert.equal(headers.get('x-ratelimit-limit'), null);
       assert.equal(calls, 0);
-      const open = await serve({ limit: '5/s', store: url, handler: (req, res, next) => next() });
+      const open = await serve({ ...options, handler: (req, res, next) => next() });
       assert.equal((await open.get()).status, 200);
     });
   });
@@ -200,7 +201,8 @@ test('C125: next is called once, and what it throws is not caught', async () => 
   assert.deepEqual(calls, [[]]);
 
   calls = [];
-  const options = { limit: '1/h', store: unreachable, handler: (req, res, go) => go() };
+  const options = { limit: '1/h', store: unreachable, failure: 'error' };
+  options.handler = (req, res, go) => go();
   await new Promise((resolve) => {
     rateLimit(options)(request, response, (...args) => resolve(calls.push(args)));
   });

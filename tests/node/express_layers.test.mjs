@@ -150,8 +150,8 @@ for (const kind of ['memory', 'redis']) {
       });
       const first = await get('/?user=a');
       assert.deepEqual(rates(first), [
-        `"${user}";r=1;t=3600`,
-        `"${address}";q=5;w=18000, "${user}";q=3;w=10800`,
+        `"${user}";r=1;t=3600, "${address}";r=4;t=3600`,
+        `"${user}";q=3;w=10800, "${address}";q=5;w=18000`,
         '3',
         '1',
       ]);
@@ -224,7 +224,8 @@ test('layers are decided in one script call, and at once in the process', async 
 
 test('layers on a store that is away: 503', async (t) => {
   const store = `redis://127.0.0.1:${await freePort()}`;
-  const { get } = await serve(t, { limits: [{ limit: '5/h' }, { limit: '9/d' }], store });
+  const limits = [{ limit: '5/h' }, { limit: '9/d' }];
+  const { get } = await serve(t, { limits, failure: 'error', store });
   const { status, headers, text } = await get();
   assert.deepEqual([status, headers.get('retry-after')], [503, '1']);
   assert.equal(headers.get('ratelimit-policy'), null);

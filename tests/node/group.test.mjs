@@ -288,7 +288,9 @@ test('many groups at once: every promise gets its own answer', async () => {
 
 test('a full queue, a store that is away, and one that is closed', async (t) => {
   const away = open(`redis://127.0.0.1:${await freePort()}`);
-  const gone = ['5/h; 9/d', 'concurrency: 5 ttl 1h'].map((policy) => named(away, policy));
+  const gone = ['5/h; 9/d', 'concurrency: 5 ttl 1h'].map(
+    (policy) => new Limiter(policy, { store: away, failure: 'error' }),
+  );
   const items = gone.map((limiter) => ({ limiter, key: 'k' }));
   const decision = await checkAll(items);
   assert.deepEqual([decision.outcome, decision.reason], ['unavailable', 'connect']);

@@ -28,7 +28,14 @@ test('a decision says everything about a check', async () => {
   const allowed = await limiter.check('k');
   assert.ok(allowed instanceof Decision);
   const expected = { allowed: true, outcome: 'allowed', reason: null, limit: 2, remaining: 1 };
-  Object.assign(expected, { retryAfter: 0, resetAfter: 200, delay: 0, rule: 0, item: 0 });
+  Object.assign(expected, {
+    retryAfter: 0,
+    resetAfter: 200,
+    delay: 0,
+    rule: 0,
+    item: 0,
+    source: 'store',
+  });
   assert.deepEqual(allowed.toJSON(), expected);
   limiter.checkSync('k');
   const denied = limiter.checkSync('k');

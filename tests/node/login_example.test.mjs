@@ -95,7 +95,11 @@ test('user names that are none are refused, odd ones are like any other', async 
   }
 });
 
-test('the store away: 503', async () => {
+test('the store away: 503 with Retry-After', async () => {
   const login = await start('redis://127.0.0.1:1');
-  assert.equal((await login(...RIGHT)).status, 503);
+  for (let i = 0; i < 8; i++) {
+    const { status, headers } = await login(...RIGHT);
+    const wait = Number(headers.get('retry-after'));
+    assert.ok(status === 503 && wait >= 1 && wait <= 5, `${status} ${wait}`);
+  }
 });

@@ -7,7 +7,9 @@ import http from 'node:http';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Limiter, ManualClock, SaqiyaError, Store, rateLimit } from './support/saqiya.mjs';
+import { Proxy } from './support/proxy.mjs';
 import { RedisServer, freePort, silentServer } from './support/redis.mjs';
+import { longestGap } from './support/until.mjs';
 
 const SLOW = 30_000; // ms: a deadline that does not pass on a busy machine
 
@@ -240,7 +242,8 @@ test('a bucket of 1 per hour is not full again after two; its key lives for ten'
 
 test('the store away at the start: unavailable, then enforced when it comes', async () => {
   const port = await freePort();
-  const limiter = new Limiter('1/h', { store: open(`redis://127.0.0.1:${port}`) });
+  const store = open(`redis://127.0.0.1:${port}`);
+  const limiter = new Limiter('1/h', { store, failure: 'error' });
   const decision = await limiter.check('k');
   assert.equal(decision.outcome, 'unavailable');
   assert.equal(decision.allowed, false);
@@ -313,9 +316,43 @@ test('C133, C141: a silent server delays nobody else', async (t) => {
   assert.equal((await Promise.all(pending)).length, 1000);
 });
 
+test('C133: a slow server never blocks the event loop', async (t) => {
+  const proxy = await Proxy.start(t, redis.port);
+  proxy.delay = 250;
+  const limiter = new Limiter('10/h', { store: open(proxy.url), name: 'slow' });
+  // The first one connects.
+  for (const calls of [1, 100]) {
+    const begin = performance.now();
+    const checks = Promise.all(Array.from({ length: calls }, () => limiter.check(`k${calls}`)));
+    const gap = await longestGap(checks);
+    assert.ok(gap < 250, `${gap}`);
+    assert.ok(performance.now() - begin >= 450, 'it was not slow');
+    const allowed = (await checks).filter((decision) => decision.allowed);
+    assert.equal(allowed.length, Math.min(calls, 10));
+  }
+});
+
+test('C133: a server that falls silent never blocks the event loop', async () => {
+  const deadline = 1000;
+  const options = { deadline, name: 'frozen', failure: 'error' };
+  const limiter = new Limiter('10/h', { store: open(redis.url), ...options });
+  await until(async () => (await limiter.check('warm')).outcome !== 'unavailable');
+  redis.process.kill('SIGSTOP');
+  try {
+    const check = limiter.check('k');
+    const gap = await longestGap(check);
+    const { outcome, reason } = await check;
+    assert.deepEqual([outcome, reason], ['unavailable', 'timeout']);
+    assert.ok(gap < deadline / 4, `${gap}`);
+  } finally {
+    redis.process.kill('SIGCONT');
+  }
+  await until(async () => (await limiter.check('k')).outcome !== 'unavailable');
+});
+
 test('the deadline ends requests to a silent server', async (t) => {
   const silent = await silentServer(t);
-  const limiter = new Limiter('5/s', { store: open(silent.url), deadline: 30 });
+  const limiter = new Limiter('5/s', { store: open(silent.url), deadline: 30, failure: 'error' });
   for (const { outcome, reason } of await limiter.checkMany(['a', 'b', 'c'])) {
     assert.equal(outcome, 'unavailable');
     assert.match(reason, /^(connect|timeout)$/);
@@ -323,7 +360,8 @@ test('the deadline ends requests to a silent server', async (t) => {
 });
 
 test('the deadline ends requests that a server does not answer any more', async () => {
-  const limiter = new Limiter('5/s', { store: open(redis.url), deadline: 50, name: 'paused' });
+  const options = { deadline: 50, name: 'paused', failure: 'error' };
+  const limiter = new Limiter('5/s', { store: open(redis.url), ...options });
   await until(async () => (await limiter.check('warm')).outcome !== 'unavailable');
   await redis.command('CLIENT', 'PAUSE', '60000', 'WRITE');
   const { outcome, reason } = await limiter.check('k');

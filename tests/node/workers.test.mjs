@@ -4,8 +4,10 @@ import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { Limiter } from './support/saqiya.mjs';
+import { Proxy } from './support/proxy.mjs';
 import { RedisServer } from './support/redis.mjs';
 import { run } from './support/processes.mjs';
+import { until } from './support/until.mjs';
 
 const script = new URL('./support/worker.mjs', import.meta.url);
 let redis;
@@ -13,7 +15,8 @@ let redis;
 before(async () => (redis = await RedisServer.start()));
 after(() => redis.stop());
 
-const start = (rounds) => new Worker(script, { workerData: { url: redis.url, rounds } });
+const start = (rounds, options) =>
+  new Worker(script, { workerData: { url: redis.url, rounds, ...options } });
 
 test('each worker has its own memory store, and ends by itself', async () => {
   const main = new Limiter('1/h burst 5');
@@ -46,6 +49,39 @@ test('workers that are terminated in the middle of their calls', async () => {
     );
     assert.equal((await limiter.check('k')).allowed, true);
   }
+  await limiter.close();
+});
+
+test('workers that are terminated while Redis goes away and comes back', async (t) => {
+  const proxy = await Proxy.start(t, redis.port);
+  const limiter = new Limiter('1000000/s', { store: proxy.url, name: 'away', failure: 'error' });
+  const options = { url: proxy.url, mayFail: true };
+  const seen = new Set();
+  for (let round = 0; round < 8; round++) {
+    const workers = Array.from({ length: 4 }, () => start(1e9, options));
+    for (const worker of workers) {
+      worker.on('message', (message) => seen.add(Object.keys(message)[0]));
+      worker.on('error', (error) => assert.fail(error));
+    }
+    await Promise.all(workers.map((worker) => once(worker, 'message')));
+    // A short outage may pass unseen. The last one is long enough for its workers.
+    const isLast = round === 7;
+    if (isLast) seen.clear();
+    const done = isLast ? until(() => seen.has('recovered')) : Promise.resolve();
+    const ends = workers.map(async (worker, i) => {
+      for (let n = 0; n < i * (1 + round); n++) await limiter.check('k');
+      await done;
+      assert.equal(await worker.terminate(), 1);
+    });
+    if (round % 2) proxy.silence();
+    await proxy.down();
+    await limiter.check('k');
+    if (isLast) await until(() => seen.has('outage'));
+    await proxy.up();
+    await Promise.all(ends);
+  }
+  assert.deepEqual([...seen].sort(), ['outage', 'recovered']);
+  await until(async () => (await limiter.check('k')).allowed);
   await limiter.close();
 });
 

@@ -17,13 +17,14 @@ export async function freePort() {
 }
 
 export class RedisServer {
-  static async start(port) {
+  // more: arguments of redis-server.
+  static async start(port, more = []) {
     const server = new RedisServer();
     server.port = port ?? (await freePort());
     server.folder = await mkdtemp(join(tmpdir(), 'saqiya-node-'));
     server.socketPath = join(server.folder, 'redis.sock');
     const args = ['--port', server.port, '--bind', '127.0.0.1', '--unixsocket', server.socketPath];
-    args.push('--dir', server.folder, '--save', '', '--appendonly', 'no');
+    args.push('--dir', server.folder, '--save', '', '--appendonly', 'no', ...more);
     server.process = spawn('redis-server', args.map(String), { stdio: 'ignore' });
     server.exited = once(server.process, 'exit');
     await server.#ready();
@@ -72,9 +73,13 @@ export class RedisServer {
     return lines.filter((line) => !/ lua\] |end-of-monitor|"QUIT"/.test(line));
   }
 
-  async stop() {
+  async kill() {
     this.process.kill('SIGKILL');
     await this.exited;
+  }
+
+  async stop() {
+    await this.kill();
     await rm(this.folder, { recursive: true, force: true });
   }
 

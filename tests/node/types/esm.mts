@@ -17,6 +17,7 @@ import {
   reserveAll,
 } from '../../../node/lib/index.mjs';
 import type { ErrorCode, Item, Outcome, Policy, Reason, Rule } from '../../../node/lib/index.mjs';
+import type { Source, StoreEvent } from '../../../node/lib/index.mjs';
 import { rateLimit } from '../../../node/lib/express.mjs';
 
 const clock = new ManualClock(1000);
@@ -138,3 +139,29 @@ rateLimit({});
 rateLimit({ limit: '5/s', limits: [] });
 // @ts-expect-error layers have no store of their own
 rateLimit({ limits: [{ limit: '5/s', store }] });
+
+// What a limiter does while its store does not answer, and what the store tells of it.
+const guarded = new Limiter('5/s', { store, failure: 'local', share: 0.25, denyCache: false });
+new Limiter('5/s', { store, fallback: { capacity: 1, tokens: 1, period: 1000 } });
+const source: Source = (await guarded.check('k')).source;
+guarded.store.on('outage', ({ server, reason, message }: StoreEvent) => {
+  console.log(source, server, reason, message);
+});
+store.once('recovered', ({ durationMs, decisions, suppressed, at }) => {
+  console.log(durationMs + decisions + suppressed, new Date(at));
+});
+const { degraded, outages, localAllowed, opened, latency } = store.stats();
+console.log(degraded + outages + localAllowed + opened + latency[0]!);
+const middleware = rateLimit({
+  limits: [{ limit: '5/s', failure: 'closed' }, { limit: async () => '9/d' }],
+  failure: 'local',
+  share: 0.5,
+});
+app.use(middleware);
+middleware.store.off('refused', console.log);
+// @ts-expect-error no such failure policy
+new Limiter('5/s', { failure: 'retry' });
+// @ts-expect-error no such event
+store.on('error', console.log);
+// @ts-expect-error a share is a number
+rateLimit({ limit: '5/s', share: '1/4' });
