@@ -1,7 +1,5 @@
 #include "tests/redis/fake_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,11 +7,17 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
 #include "core/redis/lua/script.lua.h"
 
 namespace saqiya::testing {
 namespace {
+
+bool is_script(const Command& command) { return command[0] == "EVALSHA" || command[0] == "EVAL"; }
+
+// The script with no keys ends the handshake.
+bool is_probe(const Command& command) { return is_script(command) && command[2] == "0"; }
 
 // Cuts one command off the front. False while it is not complete.
 bool take_command(std::string* input, Command* command) {
@@ -51,29 +55,17 @@ std::string batch_reply(std::int64_t now, const std::vector<std::int64_t>& value
 
 FakeServer::FakeServer(Handler batch, Handler handshake)
     : batch_(std::move(batch)), handshake_(std::move(handshake)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (listener_ < 0 || ::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::listen(listener_, 64) != 0 || ::pipe(stop_) != 0 ||
-      ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no listener");
-  }
-  port_ = ntohs(address.sin_port);
+  thread_ = std::thread([this] { run(); });
+}
+
+FakeServer::FakeServer(Script script) : script_(std::move(script)) {
   thread_ = std::thread([this] { run(); });
 }
 
 FakeServer::~FakeServer() {
-  if (::write(stop_[1], "x", 1) == 1) thread_.join();
-  ::close(listener_);
-  ::close(stop_[0]);
-  ::close(stop_[1]);
-}
-
-std::string FakeServer::url(std::string_view login, std::string_view rest) const {
-  return "redis://" + std::string(login) + "127.0.0.1:" + std::to_string(port_) + std::string(rest);
+  stop_ = true;
+  listener_.wake();
+  thread_.join();
 }
 
 std::vector<Command> FakeServer::commands() const {
@@ -81,32 +73,52 @@ std::vector<Command> FakeServer::commands() const {
   return commands_;
 }
 
-Act FakeServer::answer(const Command& command) const {
-  if (command[0] == "EVALSHA" || command[0] == "EVAL") return batch_(command);
+Act FakeServer::answer(const Command& command, Peer* peer) const {
+  if (is_script(command) && !is_probe(command)) {
+    if (script_.empty()) return batch_(command);
+    const auto number = static_cast<std::size_t>(peer->number);
+    const std::vector<Act>& acts = script_[std::min(number, script_.size() - 1)];
+    return acts[std::min(peer->batches++, acts.size() - 1)];
+  }
   if (handshake_) return handshake_(command);
+  if (is_probe(command)) return say(batch_reply(1'000'000, {}));
   if (command[0] != "SCRIPT") return say("+OK\r\n");
   return say("$40\r\n" + std::string(lua::kScriptSha1) + "\r\n");
 }
 
-bool FakeServer::serve(Peer* peer) {
+// False when the connection is over.
+bool FakeServer::receive(Peer* peer) {
   char buffer[65536];
   const ssize_t got = ::recv(peer->fd, buffer, sizeof buffer, 0);
   if (got <= 0) return false;
   peer->input.append(buffer, static_cast<std::size_t>(got));
   Command command;
   while (take_command(&peer->input, &command)) {
-    {
+    if (!is_probe(command)) {
       const std::lock_guard<std::mutex> lock(mutex_);
       commands_.push_back(command);
     }
-    const Act act = answer(command);
-    for (std::size_t i = 0; i < act.pieces.size(); ++i) {
+    const Act act = answer(command, peer);
+    Time due = std::chrono::steady_clock::now() + std::chrono::milliseconds(act.delay_ms);
+    if (!peer->output.empty()) due = std::max(due, peer->output.back().due);
+    for (const std::string& piece : act.pieces) {
+      peer->output.push_back({due, piece});
       // Long enough that the pieces do not arrive together.
-      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      const std::string& piece = act.pieces[i];
-      if (::send(peer->fd, piece.data(), piece.size(), MSG_NOSIGNAL) < 0) return false;
+      due += std::chrono::milliseconds(2);
     }
-    if (act.close) return false;
+    if (act.close) peer->output.push_back({due, {}, true});
+    if (!send_due(peer)) return false;  // before the next one's handler, which may wait for a test
+  }
+  return true;
+}
+
+bool FakeServer::send_due(Peer* peer) {
+  const Time now = std::chrono::steady_clock::now();
+  while (!peer->output.empty() && peer->output.front().due <= now) {
+    const Piece piece = std::move(peer->output.front());
+    peer->output.pop_front();
+    if (piece.close) return false;
+    if (::send(peer->fd, piece.bytes.data(), piece.bytes.size(), MSG_NOSIGNAL) < 0) return false;
   }
   return true;
 }
@@ -114,23 +126,22 @@ bool FakeServer::serve(Peer* peer) {
 void FakeServer::run() {
   std::vector<Peer> peers;
   while (true) {
-    std::vector<pollfd> polled = {{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
-    for (const Peer& peer : peers) polled.push_back({peer.fd, POLLIN, 0});
-    ::poll(polled.data(), polled.size(), -1);
-    if (polled[0].revents != 0) break;
+    std::vector<pollfd> polled = {{listener_.wake_fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+    bool anything_due = false;
+    for (const Peer& peer : peers) {
+      polled.push_back({peer.fd, POLLIN, 0});
+      anything_due = anything_due || !peer.output.empty();
+    }
+    ::poll(polled.data(), polled.size(), anything_due ? 1 : -1);
+    if (stop_) break;
     for (std::size_t i = 2; i < polled.size(); ++i) {
-      if (polled[i].revents == 0 || serve(&peers[i - 2])) continue;
-      ::close(peers[i - 2].fd);
-      peers[i - 2].fd = -1;
+      Peer* const peer = &peers[i - 2];
+      if ((polled[i].revents == 0 || receive(peer)) && send_due(peer)) continue;
+      ::close(peer->fd);
+      peer->fd = -1;
     }
     std::erase_if(peers, [](const Peer& peer) { return peer.fd < 0; });
-    if (polled[1].revents != 0) {
-      const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      const int on = 1;
-      ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ++connections_;
-      peers.push_back({fd, {}});
-    }
+    if (polled[1].revents != 0) peers.push_back({listener_.accept(), connections_++});
   }
   for (const Peer& peer : peers) ::close(peer.fd);
 }

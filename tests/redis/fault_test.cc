@@ -130,6 +130,8 @@ TEST(RedisFault, ErrorsOfAWholeBatchAreClassified) {
       {"NOPERM this user has no permissions to run the 'eval' command", Reason::kPermission},
       {"ERR The user executing the script can't run this command or subcommand",
        Reason::kPermission},
+      {"ERR ACL failure in script: User app has no permissions to run the 'set' command",
+       Reason::kPermission},
       {"ERR unknown command", Reason::kProtocol},
       {"", Reason::kProtocol}};
   for (const auto& [text, reason] : table) {
@@ -181,6 +183,10 @@ TEST(RedisFault, SilenceEndsAtTheDeadlineAndClosesTheConnection) {
   const Micros start = system_monotonic();
   EXPECT_EQ(reason(check(*hasty, "u")), Reason::kTimeout);
   EXPECT_GE(system_monotonic() - start, 50'000);
+  // The breaker is open until a new connection is answered, and nobody waits for that.
+  const Micros give_up = system_monotonic() + 20 * kSecond;
+  while (outcome(check(*limiter, "u")) != Outcome::kAllowed && system_monotonic() < give_up) {
+  }
   EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
   EXPECT_EQ(server.connections(), 2);
 }
@@ -376,6 +382,65 @@ TEST_F(RedisProxyTest, CutsAtRandomBytesLeaveNoKeyWithoutExpiry) {
   // Nothing was charged twice, and what was told as allowed was charged.
   EXPECT_LE(charged, static_cast<std::int64_t>(done));
   EXPECT_GE(charged, static_cast<std::int64_t>(allowed));
+}
+
+constexpr std::string_view kReadOnly = "-READONLY You can't write against a read only replica.\r\n";
+
+// C57: a server that became a replica did nothing, and a new connection may lead to the master.
+TEST(RedisFault, WhatAReplicaRefusedGoesElsewhereOnce) {
+  for (const bool whole : {true, false}) {
+    SCOPED_TRACE(whole);
+    const std::string refusal =
+        (whole ? "" : "*2\r\n:" + std::to_string(kNow) + "\r\n") + std::string(kReadOnly);
+    FakeServer moved(Script{{say(kGood), say(refusal)}, {say(kGood)}});
+    const auto limiter = make_limiter(open(moved.url(), patient()), "5/s");
+    ASSERT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
+    EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
+    EXPECT_EQ(moved.connections(), 2);
+
+    FakeServer replica(Script{{say(kGood), say(refusal)}, {say(refusal)}});
+    const auto other = make_limiter(open(replica.url(), patient()), "5/s");
+    ASSERT_EQ(outcome(check(*other, "u")), Outcome::kAllowed);
+    EXPECT_EQ(reason(check(*other, "u")), Reason::kReadOnly);
+    EXPECT_EQ(replica.connections(), 2);
+  }
+}
+
+// C76: a sentinel, or a server whose EVALSHA was taken away.
+TEST(RedisFault, AServerWithoutTheCommandIsToldAtOnce) {
+  FakeServer server(
+      [](const Command&) { return say(kGood); },
+      [](const Command& command) {
+        return say("-ERR unknown command '" + command[0] + "', with args beginning with: 'x' \r\n");
+      });
+  const auto store = open(server.url(), patient());
+  const auto limiter = make_limiter(store, "5/s");
+  EXPECT_EQ(reason(check(*limiter, "ann")), Reason::kRefused);
+  Event event;
+  ASSERT_TRUE(store->next_event(&event));
+  EXPECT_EQ(event.kind, Event::Kind::kOutage);
+  EXPECT_THAT(std::string(event.message.data()), ::testing::HasSubstr("redis+sentinel://"));
+}
+
+// C74: the right that only a cluster needs.
+TEST(RedisFault, AMapThatMayNotBeAskedForIsTold) {
+  FakeServer server([](const Command&) { return say(kGood); },
+                    [](const Command& command) {
+                      if (command[0] == "CLUSTER") {
+                        return say(
+                            "-NOPERM User web has no permissions to run the "
+                            "'cluster|slots' command\r\n");
+                      }
+                      return say("+OK\r\n");
+                    });
+  const std::string url = "redis+cluster://127.0.0.1:" + std::to_string(server.port());
+  const auto store = open(url, patient());
+  const auto limiter = make_limiter(store, "5/s");
+  EXPECT_EQ(reason(check(*limiter, "u")), Reason::kPermission);
+  Event event;
+  ASSERT_TRUE(store->next_event(&event));
+  EXPECT_EQ(event.kind, Event::Kind::kRefused);
+  EXPECT_THAT(std::string(event.message.data()), ::testing::HasSubstr("cluster|slots"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <chrono>
 #include <memory>
@@ -89,6 +90,23 @@ inline Answer ask(const Request& request) {
 
 inline Outcome outcome(const Request& request) { return ask(request).decision.outcome; }
 inline Reason reason(const Request& request) { return ask(request).decision.reason; }
+
+// As it is by default: what raised it would end this process.
+inline bool sigpipe_is_deadly() {
+  struct sigaction now {};
+  return ::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+}
+
+// Asks until the store answers, or long enough has passed to give up; the last answer.
+inline Decision ask_until_up(const Request& request) {
+  const Micros give_up = system_monotonic() + 40 * kMicrosPerSecond;
+  Decision d = ask(request).decision;
+  while (d.outcome == Outcome::kUnavailable && system_monotonic() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    d = ask(request).decision;
+  }
+  return d;
+}
 
 // Drives a queue until `count` completions have come (or long enough has passed to give up).
 inline std::vector<Completion> collect(Queue& queue, std::size_t count) {

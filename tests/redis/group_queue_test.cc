@@ -1,7 +1,9 @@
 // Groups in a queue: what is sent again, what is refused, what another store's tickets do.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/redis/fake_server.h"
@@ -108,6 +110,34 @@ TEST(RedisGroupQueue, FailuresNameTheirRules) {
   EXPECT_EQ(each[1].item, 1);
   EXPECT_EQ(each[2].outcome, Outcome::kNever);
   EXPECT_EQ(each[2].rule, 1);
+}
+
+// Its limiters may be freed as soon as a request is submitted, unlimited ones, too: they are asked
+// once more what they would have said when the store cannot.
+TEST(RedisGroupQueue, LimitersMayGoBeforeTheStoreFails) {
+  StoreOptions options;
+  options.deadline = 50'000;
+  for (const bool unlimited_first : {false, true}) {
+    const auto store = open("redis://127.0.0.1:1", options);
+    auto limited = make_limiter(store, "10/h", "limited");
+    auto unlimited = make_limiter(store, "unlimited", std::string(100, 'u'));
+    std::vector<Item> items = {{limited.get(), "a", 1}, {unlimited.get(), "a", 1}};
+    if (unlimited_first) std::swap(items[0], items[1]);
+    Request request;
+    request.items = items;
+    auto queue = open_queue(store);
+    ASSERT_EQ(queue->submit(request, 1), SubmitResult::kOk);
+    const std::weak_ptr<Limiter> held = unlimited;
+    limited.reset();
+    unlimited.reset();
+    EXPECT_FALSE(held.expired());
+    const std::vector<Completion> all = collect(*queue, 1);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].decision.outcome, Outcome::kUnavailable);
+    EXPECT_EQ(all[0].decision.reason, Reason::kConnect);
+    queue.reset();
+    EXPECT_TRUE(held.expired());
+  }
 }
 
 }  // namespace

@@ -1,33 +1,16 @@
 // Threads, processes and forks on one server.
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <thread>
 
+#include "tests/redis/child.h"
 #include "tests/redis/fixture.h"
 
 namespace saqiya::testing {
 namespace {
-
-// Runs `body` in a child; its result is the exit code. A child that hangs is killed and fails.
-template <typename Body>
-pid_t in_child(Body body) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::alarm(100);
-    ::_exit(body());
-  }
-  return pid;
-}
-
-int exit_code(pid_t pid) {
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 // C31: 8 processes of 8 threads on one key admit exactly the capacity.
 TEST(RedisProcess, EightProcessesOfEightThreadsAreExact) {
@@ -190,14 +173,7 @@ TEST(RedisFork, ForksUnderLoadDoNotHang) {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
-  // AddressSanitizer's allocator does not survive a fork in the midst of another thread's malloc,
-  // as glibc's does: a child then hangs in malloc. There the parent is quiet while it forks.
-#ifdef __SANITIZE_ADDRESS__
-  constexpr int kThreads = 0;
-#else
-  constexpr int kThreads = 8;
-#endif
-  for (int t = 0; t < kThreads; ++t) {
+  for (int t = 0; t < kThreadsBesideForks; ++t) {
     threads.emplace_back([&, t] {
       while (!stop) {
         failed += outcome(check(*limiter, std::to_string(t))) == Outcome::kAllowed ? 0 : 1;

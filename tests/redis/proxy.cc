@@ -1,7 +1,5 @@
 #include "tests/redis/proxy.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -28,17 +26,6 @@ int connect_unix(const std::string& path) {
 }  // namespace
 
 Proxy::Proxy(std::string server) : server_path_(std::move(server)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (listener_ < 0 || ::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::listen(listener_, 64) != 0 || ::pipe(wake_) != 0 ||
-      ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no listener");
-  }
-  port_ = ntohs(address.sin_port);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -47,17 +34,8 @@ Proxy::~Proxy() {
     const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
   }
-  wake();
+  listener_.wake();
   thread_.join();
-  ::close(listener_);
-  ::close(wake_[0]);
-  ::close(wake_[1]);
-}
-
-std::string Proxy::url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
-
-void Proxy::wake() {
-  if (::write(wake_[1], "x", 1) != 1) throw std::runtime_error("cannot wake the proxy");
 }
 
 void Proxy::cut_next_after(std::int64_t to_server, std::int64_t to_client) {
@@ -81,12 +59,25 @@ void Proxy::cut_all() {
     const std::lock_guard<std::mutex> lock(mutex_);
     cut_all_ = true;
   }
-  wake();
+  listener_.wake();
+}
+
+void Proxy::freeze(bool on) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    frozen_ = on;
+  }
+  listener_.wake();
 }
 
 std::int64_t Proxy::received() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return received_;
+}
+
+bool Proxy::is_frozen() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return frozen_;
 }
 
 int Proxy::connections() const {
@@ -116,10 +107,14 @@ bool Proxy::pass(Pair* pair, bool to_server) {
 void Proxy::run() {
   std::vector<Pair> pairs;
   while (true) {
-    std::vector<pollfd> polled = {{wake_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
+    // While it is frozen, nothing but the wish to wake it.
+    const short events = is_frozen() ? 0 : POLLIN;
+    std::vector<pollfd> polled = {{listener_.wake_fd(), POLLIN, 0}};
+    const auto listen_to = [&](int fd) { polled.push_back({events == 0 ? -1 : fd, events, 0}); };
+    listen_to(listener_.fd());
     for (const Pair& pair : pairs) {
-      polled.push_back({pair.client, POLLIN, 0});
-      polled.push_back({pair.server, POLLIN, 0});
+      listen_to(pair.client);
+      listen_to(pair.server);
     }
     ::poll(polled.data(), polled.size(), -1);
     bool cut_all = false;
@@ -128,10 +123,7 @@ void Proxy::run() {
       if (stop_) break;
       cut_all = std::exchange(cut_all_, false);
     }
-    if (polled[0].revents != 0) {
-      char byte = 0;
-      if (::read(wake_[0], &byte, 1) != 1) break;
-    }
+    if (polled[0].revents != 0) listener_.hear();
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       bool alive = !cut_all;
       if (alive && polled[2 + 2 * i].revents != 0) alive = pass(&pairs[i], true);
@@ -143,7 +135,7 @@ void Proxy::run() {
     }
     std::erase_if(pairs, [](const Pair& pair) { return pair.client < 0; });
     if (polled[1].revents == 0) continue;
-    const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int client = listener_.accept();
     const std::lock_guard<std::mutex> lock(mutex_);
     ++connections_;
     const int server = refuse_ ? -1 : connect_unix(server_path_);
@@ -151,8 +143,6 @@ void Proxy::run() {
       ::close(client);
       continue;
     }
-    const int on = 1;
-    ::setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     pairs.push_back({client, server, std::exchange(next_to_server_, kNoLimit),
                      std::exchange(next_to_client_, kNoLimit)});
   }

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/redis/listener.h"
+
 namespace saqiya::testing {
 
 class Proxy {
@@ -20,7 +22,7 @@ class Proxy {
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
-  std::string url() const;
+  std::string url() const { return listener_.url(); }
 
   // From now on the next connection is cut after so many bytes to the server, or to the client;
   // connections after it are not, until this is called again.
@@ -31,6 +33,10 @@ class Proxy {
   // While on, connections are taken and closed at once.
   void refuse(bool on);
   void cut_all();
+  // While on, nothing passes and nothing is closed, as over a link that lost its middle;
+  // connections are taken by the kernel only. What was sent meanwhile passes when it is off again:
+  // too late.
+  void freeze(bool on);
   // How many bytes clients have sent.
   std::int64_t received() const;
   int connections() const;
@@ -45,17 +51,16 @@ class Proxy {
 
   void run();
   bool pass(Pair* pair, bool to_server);
-  void wake();
+  bool is_frozen() const;
 
   const std::string server_path_;
-  int listener_ = -1;
-  int wake_[2] = {-1, -1};
-  std::uint16_t port_ = 0;
+  Listener listener_;
   mutable std::mutex mutex_;
   bool stop_ = false;
   bool drop_replies_ = false;
   bool refuse_ = false;
   bool cut_all_ = false;
+  bool frozen_ = false;
   std::int64_t next_to_server_ = kNoLimit;
   std::int64_t next_to_client_ = kNoLimit;
   std::int64_t received_ = 0;

@@ -1,94 +1,12 @@
 // Host names, by a name server of the test's own.
-#include <arpa/inet.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <thread>
-
-#include "core/redis/store.h"
+#include "tests/redis/black_hole.h"
 #include "tests/redis/fixture.h"
+#include "tests/redis/name_server.h"
 
 namespace saqiya::testing {
 namespace {
-
-// Answers questions for A records with 127.0.0.1 and says of everything else that there is none; or
-// stays silent.
-class NameServer {
- public:
-  explicit NameServer(bool silent) : silent_(silent) {
-    socket_ = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (socket_ < 0 || ::bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-        ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        ::pipe(stop_) != 0) {
-      throw std::runtime_error("no name server");
-    }
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { run(); });
-  }
-  ~NameServer() {
-    if (::write(stop_[1], "x", 1) == 1) thread_.join();
-    for (const int fd : {socket_, stop_[0], stop_[1]}) ::close(fd);
-  }
-  NameServer(const NameServer&) = delete;
-  NameServer& operator=(const NameServer&) = delete;
-
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  int questions() const { return questions_; }
-  void speak() { silent_ = false; }
-
- private:
-  void run() {
-    while (true) {
-      pollfd polled[2] = {{stop_[0], POLLIN, 0}, {socket_, POLLIN, 0}};
-      ::poll(polled, 2, -1);
-      if (polled[0].revents != 0) return;
-      char packet[512];
-      sockaddr_storage from{};
-      socklen_t from_size = sizeof from;
-      const ssize_t got = ::recvfrom(socket_, packet, sizeof packet, 0,
-                                     reinterpret_cast<sockaddr*>(&from), &from_size);
-      if (got < 12) continue;
-      ++questions_;
-      if (silent_) continue;
-      // Header, then the name as labels up to a zero, then type and class.
-      std::size_t end = 12;
-      while (packet[end] != 0) end += static_cast<std::size_t>(packet[end]) + 1;
-      const bool is_a = packet[end + 2] == 1;
-      end += 5;
-      std::string answer(packet, end);
-      answer[2] = static_cast<char>(0x81);
-      answer[3] = static_cast<char>(0x80);
-      answer[7] = is_a ? 1 : 0;
-      answer[9] = answer[11] = 0;
-      if (is_a) answer += std::string("\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1", 16);
-      ::sendto(socket_, answer.data(), answer.size(), 0, reinterpret_cast<sockaddr*>(&from),
-               from_size);
-    }
-  }
-
-  std::atomic<bool> silent_;
-  std::atomic<int> questions_{0};
-  int socket_ = -1;
-  int stop_[2] = {-1, -1};
-  std::uint16_t port_ = 0;
-  std::thread thread_;
-};
-
-std::shared_ptr<Store> named_store(const NameServer& names, std::uint16_t port, Micros deadline) {
-  auto config = std::make_shared<redis::Config>();
-  config->endpoint.host = "redis.example";
-  config->endpoint.port = port;
-  config->deadline = deadline;
-  config->prefix = "sq:";
-  config->nameservers = names.address();
-  return std::make_shared<redis::RedisStore>(std::move(config));
-}
 
 TEST(RedisResolve, NamesAreAskedForWithoutWaiting) {
   RedisServer server;
@@ -121,6 +39,7 @@ TEST(RedisResolve, ASilentNameServerCostsTheDeadline) {
   const Micros start = system_monotonic();
   EXPECT_EQ(reason(check(*limiter, "u")), Reason::kResolve);
   EXPECT_GE(system_monotonic() - start, 50'000);
+  EXPECT_LT(system_monotonic() - start, kMicrosPerSecond);  // c-ares asks for 2 s and longer
   EXPECT_EQ(reason(check(*limiter, "u")), Reason::kResolve);
   {
     auto queue = open_queue(store);
@@ -137,11 +56,50 @@ TEST(RedisResolve, ASilentNameServerCostsTheDeadline) {
   EXPECT_EQ(d.remaining, 8);
 }
 
+// C57: the master becomes a replica, and its name is given to another server: the connection is
+// left, the name asked for anew.
+TEST(RedisResolve, ANameThatWasRepointedIsFollowed) {
+  RedisServer old;
+  RedisServer fresh({"--port", std::to_string(old.port()), "--bind", "127.0.0.2"});
+  NameServer names(false);
+  const auto store = named_store(names, old.port(), 20 * kMicrosPerSecond);
+  const auto limiter = make_limiter(store, "9/h");
+  EXPECT_EQ(ask(check(*limiter, "u")).decision.remaining, 8);
+  EXPECT_EQ(ask(check(*limiter, "u")).decision.remaining, 7);
+  names.point_to(2);
+  old.client()({"REPLICAOF", "127.0.0.2", std::to_string(old.port())});
+  wait_until("the other server counts",
+             [&] { return ask(check(*limiter, "u")).decision.remaining == 8; });
+  EXPECT_EQ(ask(check(*limiter, "u")).decision.remaining, 7);
+  EXPECT_EQ(fresh.client().keys().size(), 1U);
+}
+
+// One refuses.
 TEST(RedisResolve, ADeadAddressAmongGoodOnesIsPassedOver) {
-  // localhost is ::1 and 127.0.0.1 in many hosts files; this server listens on one of them only.
-  RedisServer server;
-  const auto store = open("redis://localhost:" + std::to_string(server.port()), patient());
+  RedisServer server;  // on 127.0.0.1 only
+  NameServer names(false);
+  names.point_to({2, 3, 1});
+  const auto store = named_store(names, server.port(), 20 * kMicrosPerSecond);
   EXPECT_EQ(outcome(check(*make_limiter(store, "2/h"), "u")), Outcome::kAllowed);
+  EXPECT_EQ(store->stats().failures, 0U);
+}
+
+// One takes no connection, and does not say so: it costs its share of the time, and the next one is
+// tried.
+TEST(RedisResolve, ASilentAddressAmongGoodOnesIsPassedOver) {
+  const BlackHole hole("127.0.0.2");
+  RedisServer server({"--port", std::to_string(hole.port())});
+  NameServer names(false);
+  names.point_to({2, 1});
+  constexpr Micros kDeadline = 2 * kMicrosPerSecond;
+  const auto store = named_store(names, hole.port(), kDeadline);
+  const auto limiter = make_limiter(store, "2/h");
+  const Micros start = system_monotonic();
+  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
+  EXPECT_GE(system_monotonic() - start, kDeadline / 4) << "the silent one was not tried";
+  EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
+  EXPECT_EQ(store->stats().failures, 0U);
+  EXPECT_EQ(store->stats().connects, 1U);
 }
 
 }  // namespace

@@ -1,78 +1,66 @@
-// A private redis-server for tests, on a free port and a Unix socket, and a plain client to look
-// behind saqiya's back.
+// A private server for tests, on a free port and a Unix socket.
 #pragma once
 
-#include <hiredis/hiredis.h>
 #include <sys/types.h>
 
 #include <cstdint>
-#include <initializer_list>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/redis/client.h"
+#include "tests/redis/launch.h"
+
 namespace saqiya::testing {
 
-// What the plain client got: one of text, number, list. Errors are texts with `error` set.
-struct Value {
-  bool nil = false;
-  bool error = false;
-  std::int64_t number = 0;
-  std::string text;
-  std::vector<Value> list;
-};
-
-class Client {
- public:
-  explicit Client(const std::string& socket_path);
-  Value operator()(std::initializer_list<std::string_view> words) {
-    return (*this)(std::vector<std::string>(words.begin(), words.end()));
-  }
-  Value operator()(const std::vector<std::string>& words);
-  std::string text(std::initializer_list<std::string_view> words) { return (*this)(words).text; }
-  std::int64_t number(std::initializer_list<std::string_view> words) {
-    return (*this)(words).number;
-  }
-  // A field of INFO, as text.
-  std::string info(std::string_view field);
-  std::vector<std::string> keys();
-  // The server's TIME in microseconds.
-  std::int64_t time();
-
- private:
-  std::unique_ptr<redisContext, void (*)(redisContext*)> context_;
+struct ServerOptions {
+  // Further options, as on the server's command line.
+  std::vector<std::string> arguments = {};
+  // Serves TLS too, on tls_port(), with the certificates of certificates.h. "yes", "no" or
+  // "optional": whether clients must have a certificate.
+  bool tls = false;
+  std::string tls_auth_clients = "optional";
+  // The rules of an ACL file, as "user app on >secret ~sq:* +evalsha".
+  std::vector<std::string> acl = {};
+  bool started = true;
 };
 
 class RedisServer {
  public:
-  // arguments: further options of redis-server, as on its command line.
   explicit RedisServer(std::vector<std::string> arguments = {}, bool started = true);
-  ~RedisServer();
+  explicit RedisServer(const ServerOptions& options);
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
   void start();
-  // By SIGKILL: nothing is said to anyone.
-  void kill();
-  bool is_running() const { return pid_ > 0; }
-  pid_t pid() const { return pid_; }
+  // By SIGKILL: nothing is said to anyone. It can be started again, on the same ports.
+  void kill() { process_.kill(); }
+  // Stands still with its connections open; and goes on.
+  void stop() { process_.stop(); }
+  void go_on() { process_.go_on(); }
+  bool is_running() const { return process_.is_running(); }
+  pid_t pid() const { return process_.pid(); }
 
   std::uint16_t port() const { return port_; }
+  std::uint16_t tls_port() const { return tls_port_; }
   const std::string& socket_path() const { return socket_path_; }
+  const TemporaryDirectory& directory() const { return directory_; }
   std::string url(std::string_view login = {}, std::string_view rest = {}) const;
+  // Without a word about certificates: add "?ca=" and the like.
+  std::string tls_url(std::string_view login = {}, std::string_view rest = {}) const;
   std::string unix_url(std::string_view login = {}, std::string_view rest = {}) const;
   Client client() const { return Client(socket_path_); }
 
- private:
-  std::string directory_;
-  std::string socket_path_;
-  std::uint16_t port_ = 0;
-  std::vector<std::string> arguments_;
-  pid_t pid_ = -1;
-};
+  // Makes it a replica of another, and waits until it has all of it.
+  void follow(const RedisServer& master);
 
-// A port that nobody listens on at this moment.
-std::uint16_t free_port();
+ private:
+  const TemporaryDirectory directory_;
+  const std::string socket_path_ = directory_.path() + "/redis.sock";
+  const std::uint16_t port_ = free_port();
+  const std::uint16_t tls_port_ = free_port();
+  const ServerOptions options_;
+  Process process_;
+};
 
 }  // namespace saqiya::testing

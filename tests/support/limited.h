@@ -32,6 +32,17 @@ inline std::vector<RuleSpec> bucket_spec(std::int64_t capacity, std::int64_t tok
   return {spec};
 }
 
+inline void expect_same_numbers(const Decision& a, const Decision& b) {
+  EXPECT_EQ(a.outcome, b.outcome);
+  EXPECT_EQ(a.limit, b.limit);
+  EXPECT_EQ(a.remaining, b.remaining);
+  EXPECT_EQ(a.retry_after, b.retry_after);
+  EXPECT_EQ(a.reset_after, b.reset_after);
+  EXPECT_EQ(a.delay, b.delay);
+  EXPECT_EQ(a.rule, b.rule);
+  EXPECT_EQ(a.item, b.item);
+}
+
 class Limited {
  public:
   Limited(const std::shared_ptr<Store>& store, const Policy& policy, std::string name = {})

@@ -234,5 +234,38 @@ TEST_F(HttpTest, OddDecisionsDoNoHarm) {
   }
 }
 
+// What was decided without the server: closed is 503 and a short wait, not 429.
+TEST_F(HttpTest, ClosedIsUnavailableForAMoment) {
+  for (const auto& [retry_after, seconds] : {std::pair<Micros, std::int64_t>{0, 1},
+                                             {1, 1},
+                                             {1'000'000, 1},
+                                             {1'000'001, 2},
+                                             {kForever, 5}}) {
+    Decision d;
+    d.outcome = Outcome::kDenied;
+    d.source = Source::kClosed;
+    d.reason = Reason::kConnect;
+    d.retry_after = retry_after;
+    const http::Numbers n = http::numbers(limited_.limiter(), d);
+    EXPECT_EQ(n.status, 503);
+    EXPECT_EQ(n.has_limit, 0);
+    EXPECT_EQ(n.retry_after_s, seconds);
+    EXPECT_EQ(http::fields(limited_.limiter(), d, {}),
+              "Retry-After: " + std::to_string(seconds) + "\r\n");
+    EXPECT_EQ(
+        http::body(limited_.limiter(), d),
+        "{\"error\":\"rate_limiter_unavailable\",\"retry_after\":" + std::to_string(seconds) + "}");
+  }
+}
+
+TEST_F(HttpTest, OpenSaysNothing) {
+  Decision d;
+  d.outcome = Outcome::kAllowed;
+  d.source = Source::kOpen;
+  EXPECT_EQ(http::numbers(limited_.limiter(), d).status, 200);
+  EXPECT_EQ(http::fields(limited_.limiter(), d, {}), "");
+  EXPECT_EQ(http::body(limited_.limiter(), d), "");
+}
+
 }  // namespace
 }  // namespace saqiya

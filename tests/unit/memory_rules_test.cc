@@ -15,6 +15,7 @@
 namespace saqiya {
 namespace {
 
+using test::expect_same_numbers;
 using test::Limited;
 using test::MemorySetup;
 using test::StepCell;
@@ -36,15 +37,6 @@ Decision change(const Limited& rate, Op op, std::string_view key, const Ticket& 
   Answer answer;
   rate.limiter().store().execute(request, &answer);
   return answer.decision;
-}
-
-void expect_same(const Decision& a, const Decision& b) {
-  ASSERT_EQ(a.outcome, b.outcome);
-  ASSERT_EQ(a.limit, b.limit);
-  ASSERT_EQ(a.remaining, b.remaining);
-  ASSERT_EQ(a.retry_after, b.retry_after);
-  ASSERT_EQ(a.reset_after, b.reset_after);
-  ASSERT_EQ(a.delay, b.delay);
 }
 
 TEST(MemoryRules, FourADayThenTheNextDay) {
@@ -146,23 +138,24 @@ TEST(MemoryRules, DroppingDeadEntriesChangesNoAnswer) {
       const auto cost = static_cast<std::int64_t>(random() % 4);
       switch (random() % 8) {
         case 0:
-          expect_same(rate.refund(key, &tickets[k]), cells[k]->refund(&wanted[k], now));
+          expect_same_numbers(rate.refund(key, &tickets[k]), cells[k]->refund(&wanted[k], now));
           break;
         case 1: {
           const Decision settled = change(rate, Op::kSettle, key, tickets[k], cost);
           tickets[k].flags |= Ticket::kSpent;
-          expect_same(settled, cells[k]->settle(&wanted[k], cost, now));
+          expect_same_numbers(settled, cells[k]->settle(&wanted[k], cost, now));
           break;
         }
         case 2:
-          expect_same(change(rate, Op::kRenew, key, tickets[k]), cells[k]->renew(wanted[k], now));
+          expect_same_numbers(change(rate, Op::kRenew, key, tickets[k]),
+                              cells[k]->renew(wanted[k], now));
           break;
         case 3:
-          expect_same(rate.peek(key, cost), cells[k]->peek(cost, now));
+          expect_same_numbers(rate.peek(key, cost), cells[k]->peek(cost, now));
           break;
         default:
-          expect_same(rate.check(key, cost, 0, &tickets[k]),
-                      cells[k]->check(cost, now, &wanted[k]));
+          expect_same_numbers(rate.check(key, cost, 0, &tickets[k]),
+                              cells[k]->check(cost, now, &wanted[k]));
       }
       if (HasFatalFailure()) FAIL() << text << ", event " << i;
       if (i % 1'000 == 999) fewest = std::min(fewest, setup.store->stats().keys);
@@ -179,10 +172,10 @@ TEST(MemoryRules, AWallStepChangesNothingInTheMonotonicClock) {  // C23
     const Decision before = rate.check("k");
     for (const Micros wall : {Micros{0}, kMaxNow, kMidnight}) {
       ASSERT_TRUE(setup.clock->set_wall(wall));
-      expect_same(rate.check("k"), before);
+      expect_same_numbers(rate.check("k"), before);
       // Newcomers have everything swept that is dead.
       for (int i = 0; i < 200; ++i) rate.check("new:" + std::to_string(i));
-      expect_same(rate.check("k"), before);
+      expect_same_numbers(rate.check("k"), before);
     }
   }
 }

@@ -205,13 +205,14 @@ TEST(MemoryTable, At64BytesPerKeyForAMillionAsMallocCountsThem) {
 
 TEST(MemoryTable, DeadEntriesAreReclaimedAsNewOnesCome) {
   constexpr std::uint64_t kKeys = 50'000;
+  constexpr int kGenerations = kSanitized ? 20 : 100;
   Table table(kDefaultMaxKeys);
   std::uint64_t number = 0;
   for (; number < kKeys; ++number) put(table, number, 1'000, 0);
   const MemoryTable::Size peak = table.size();
   // All of them are full at 1,000. As many new ones, dead in their turn, must not add up.
   Micros now = 1'000;
-  for (int generation = 0; generation < 100; ++generation) {
+  for (int generation = 0; generation < kGenerations; ++generation) {
     for (std::uint64_t i = 0; i < kKeys; ++i) put(table, number++, now + 1'000, now);
     const MemoryTable::Size size = table.size();
     EXPECT_LE(size.keys, kKeys * 5 / 4) << generation;
