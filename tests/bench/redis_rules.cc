@@ -11,9 +11,6 @@
 //   server_cpu  the whole server process
 //   script      inside EVALSHA
 //   ratio       wall over that of the one rule, of the same round
-#include <saqiya/saqiya.h>
-#include <time.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -23,13 +20,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/queue_load.h"
 #include "tests/redis/server.h"
 
 namespace {
 
+using saqiya::bench::clock_ns;
+using saqiya::bench::kUsers;
+using saqiya::bench::QueueLoad;
 using saqiya::testing::RedisServer;
 
-constexpr std::size_t kUsers = 1'000;
 constexpr std::size_t kInFlight = 64;
 
 struct Policy {
@@ -50,79 +50,6 @@ constexpr Policy kPolicies[] = {
 
 using Figures = std::map<std::string, double>;
 
-double clock_ns(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
-}
-
-void must(int code) {
-  if (code != SAQIYA_OK) throw std::runtime_error("a call of saqiya failed");
-}
-
-class Load {
- public:
-  Load(const std::string& url, const char* policy) {
-    must(saqiya_store_open(url.c_str(), nullptr, &store_, nullptr));
-    must(saqiya_limiter_create(store_, policy, nullptr, &limiter_, nullptr));
-    must(saqiya_queue_create(store_, nullptr, &queue_, nullptr));
-    saqiya_request_init(&request_, sizeof request_);
-    request_.op = SAQIYA_OP_CHECK;
-    request_.limiter = limiter_;
-    request_.cost = 1;
-    for (std::size_t i = 0; i < kUsers; ++i) keys_.push_back("user" + std::to_string(100'000 + i));
-  }
-  ~Load() {
-    saqiya_queue_free(queue_);
-    saqiya_limiter_free(limiter_);
-    saqiya_store_free(store_);
-  }
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
-
-  // Returns how many were allowed.
-  std::size_t run(std::size_t checks) {
-    std::size_t submitted = 0;
-    std::size_t done = 0;
-    std::size_t allowed = 0;
-    for (; submitted < std::min(checks, kInFlight); ++submitted) submit();
-    std::vector<saqiya_completion> completions(kInFlight);
-    while (done < checks) {
-      must(saqiya_queue_process(queue_));
-      std::size_t count = 0;
-      must(saqiya_queue_drain(queue_, completions.data(), completions.size(), &count));
-      for (std::size_t i = 0; i < count; ++i) {
-        const saqiya_decision& decision = completions[i].decision;
-        if (decision.reason != 0) throw std::runtime_error("a check failed");
-        if (decision.outcome == SAQIYA_ALLOWED) ++allowed;
-        if (submitted < checks) {
-          submit();
-          ++submitted;
-        }
-      }
-      done += count;
-      if (count == 0) must(saqiya_queue_wait(queue_, 1'000'000));
-    }
-    return allowed;
-  }
-
- private:
-  void submit() {
-    x_ = x_ * 1664525 + 1013904223;
-    const std::string& key = keys_[(x_ >> 8) % kUsers];
-    request_.key = key.data();
-    request_.key_len = key.size();
-    must(saqiya_queue_submit(queue_, &request_));
-  }
-
-  saqiya_store* store_ = nullptr;
-  saqiya_limiter* limiter_ = nullptr;
-  saqiya_queue* queue_ = nullptr;
-  saqiya_request request_;
-  std::vector<std::string> keys_;
-  std::uint32_t x_ = 1;
-};
-
 // Microseconds of CPU that the server has taken, all in all.
 double server_us(saqiya::testing::Client* client) {
   return 1e6 * (std::stod(client->info("used_cpu_user")) + std::stod(client->info("used_cpu_sys")));
@@ -138,7 +65,7 @@ double script_us(saqiya::testing::Client* client) {
 Figures measure(const RedisServer& server, const char* policy, std::size_t checks) {
   saqiya::testing::Client client = server.client();
   client({"FLUSHALL", "SYNC"});
-  Load load(server.url(), policy);
+  QueueLoad load(server.url(), policy, kInFlight);
   // Every user comes by, and those who are to be refused have used up what they had.
   load.run(kUsers * 40);
   const double server_before = server_us(&client);

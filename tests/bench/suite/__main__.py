@@ -8,7 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 
-from suite import article, express, machine, memory, node, python, redis_memory, redis_rules
+from suite import (
+    article,
+    express,
+    machine,
+    memory,
+    node,
+    outage,
+    python,
+    redis_memory,
+    redis_rules,
+    redis_threads,
+    redis_wire,
+)
 from suite.places import KEPT, RESULTS
 from suite.tables import Table
 
@@ -17,6 +29,8 @@ SECTIONS: dict[str, list[Callable[[int], Table | list[Table]]]] = {
     "python": [python.in_process, python.over_redis],
     "node": [node.in_process, node.over_redis],
     "redis": [redis_memory.run, redis_rules.run],
+    "wire": [redis_wire.run, redis_wire.tls, redis_wire.cluster, redis_threads.run],
+    "outage": [outage.in_threads, outage.in_asyncio, outage.in_node, outage.failover],
     "express": [express.run],
     "article": [article.run],
 }
