@@ -19,8 +19,11 @@ from saqiya import Limiter, Store, check_all, refund_all
 def create_app(password_is_right: Callable[[str, str], bool], store: Store | None = None) -> Flask:
     app = Flask(__name__)
     store = store or Store(os.environ.get("REDIS_URL", "memory://"))
-    per_address = Limiter("sliding-window: 20/hour", store=store, name="login-address")
-    per_user = Limiter("sliding-log: 5/15min", store=store, name="login-user")
+    # While Redis does not answer nobody logs in, so that nobody can guess passwords meanwhile.
+    per_address = Limiter(
+        "sliding-window: 20/hour", store=store, name="login-address", failure="closed"
+    )
+    per_user = Limiter("sliding-log: 5/15min", store=store, name="login-user", failure="closed")
 
     @app.post("/login")
     def login() -> Response | tuple[dict[str, str], int]:
