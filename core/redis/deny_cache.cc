@@ -13,42 +13,58 @@ namespace {
 constexpr Micros kRounding = 3;
 // A clock may be slewed by 500 parts in a million; twice that for two of them.
 constexpr Micros kSlew = 1000;
+// A reader looks again when an entry was written twice meanwhile, for one that does not rest is not
+// worth more.
+constexpr int kLooks = 8;
 
 }  // namespace
 
 bool DenyCache::Entry::read(Seen* seen) const {
-  const std::uint64_t before = sequence.load(std::memory_order_acquire);
-  if (before % 2 != 0) return false;
-  std::array<std::uint64_t, 5> copy;
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = words[i].load(std::memory_order_acquire);
-  if (sequence.load(std::memory_order_relaxed) != before) return false;
-  seen->tag = copy[0];
-  seen->q = static_cast<std::int64_t>(copy[1]);
-  seen->r = static_cast<std::uint32_t>(copy[2] >> 32);
-  seen->n = static_cast<std::uint32_t>(copy[2]);
-  seen->ahead = static_cast<Micros>(copy[3]);
-  seen->flushed_at = static_cast<Micros>(copy[4]);
-  return true;
+  for (int look = 0; look < kLooks; ++look) {
+    const std::uint64_t before = sequence_.load(std::memory_order_acquire);
+    const Copy& words = copies_[readable(before)];
+    std::array<std::uint64_t, 5> copy;
+    for (std::size_t i = 0; i < copy.size(); ++i) {
+      copy[i] = words[i].load(std::memory_order_acquire);
+    }
+    // The copy is written again when the sequence becomes odd for the second time.
+    if (sequence_.load(std::memory_order_relaxed) - before / 2 * 2 > 2) continue;
+    seen->tag = copy[0];
+    seen->q = static_cast<std::int64_t>(copy[1]);
+    seen->r = static_cast<std::uint32_t>(copy[2] >> 32);
+    seen->n = static_cast<std::uint32_t>(copy[2]);
+    seen->ahead = static_cast<Micros>(copy[3]);
+    seen->flushed_at = static_cast<Micros>(copy[4]);
+    return true;
+  }
+  return false;
 }
 
 // Unless it is what is newer, of the same key. False when the entry is busy.
 bool DenyCache::Entry::write(const Seen& seen) {
-  std::uint64_t before = sequence.load(std::memory_order_relaxed);
+  std::uint64_t before = sequence_.load(std::memory_order_relaxed);
   if (before % 2 != 0) return false;
-  if (!sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+  if (!sequence_.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
     return false;
   }
-  const auto flushed_at = static_cast<Micros>(words[4].load(std::memory_order_relaxed));
-  if (words[0].load(std::memory_order_relaxed) != seen.tag || flushed_at < seen.flushed_at) {
-    const std::array<std::uint64_t, 5> copy = {
-        seen.tag, static_cast<std::uint64_t>(seen.q), std::uint64_t{seen.r} << 32 | seen.n,
-        static_cast<std::uint64_t>(seen.ahead), static_cast<std::uint64_t>(seen.flushed_at)};
-    for (std::size_t i = 0; i < copy.size(); ++i) {
-      words[i].store(copy[i], std::memory_order_release);
-    }
+  const Copy& old = copies_[readable(before)];
+  const auto flushed_at = static_cast<Micros>(old[4].load(std::memory_order_relaxed));
+  if (old[0].load(std::memory_order_relaxed) == seen.tag && flushed_at >= seen.flushed_at) {
+    sequence_.store(before, std::memory_order_release);
+    return true;
   }
-  sequence.store(before + 2, std::memory_order_release);
+  const std::array<std::uint64_t, 5> copy = {
+      seen.tag, static_cast<std::uint64_t>(seen.q), std::uint64_t{seen.r} << 32 | seen.n,
+      static_cast<std::uint64_t>(seen.ahead), static_cast<std::uint64_t>(seen.flushed_at)};
+  Copy& words = copies_[readable(before + 2)];
+  for (std::size_t i = 0; i < copy.size(); ++i) words[i].store(copy[i], std::memory_order_release);
+  sequence_.store(before + 2, std::memory_order_release);
   return true;
+}
+
+Micros DenyCache::Entry::flushed_at() const {
+  const Copy& words = copies_[readable(sequence_.load(std::memory_order_acquire))];
+  return static_cast<Micros>(words[4].load(std::memory_order_relaxed));
 }
 
 bool DenyCache::find(const Request& request, std::string_view subject, Micros now,
@@ -68,8 +84,9 @@ bool DenyCache::find(const Request& request, std::string_view subject, Micros no
     if (!table->entries[set][way].read(&seen) || seen.tag != hash.hi) continue;
     if (seen.flushed_at > newest.flushed_at) newest = seen;
   }
-  if (newest.n != rule.tokens || now - newest.flushed_at >= kLife) return false;
-  const Micros age = std::max<Micros>(0, now - newest.flushed_at);
+  now = std::max(now, newest.flushed_at);  // the caller looked at the clock before
+  const Micros age = now - newest.flushed_at;
+  if (newest.n != rule.tokens || age >= kLife) return false;
   const Micros server_now = now + newest.ahead + age / kSlew + kRounding;
   if (server_now < 0 || server_now > kMaxNow) return false;
   const Charge charge = limiter.charge(request.cost, request.max_wait);
@@ -110,8 +127,7 @@ void DenyCache::write(const Limiter& limiter, std::string_view subject, Seen see
   std::array<std::size_t, kWays> order;
   for (std::size_t way = 0; way < kWays; ++way) {
     const bool same = table.tags[set][way].load(std::memory_order_relaxed) == hash.lo;
-    const std::atomic<std::uint64_t>& flushed_at = table.entries[set][way].words[4];
-    age[way] = same ? -1 : static_cast<Micros>(flushed_at.load(std::memory_order_relaxed));
+    age[way] = same ? -1 : table.entries[set][way].flushed_at();
     order[way] = way;
   }
   std::sort(order.begin(), order.end(),

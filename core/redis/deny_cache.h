@@ -12,8 +12,9 @@
 // request was sent, which was before. So it is ahead by the time of the way there, and by as much
 // as clocks may be made to run apart.
 //
-// Thread-safe. Readers never wait, and nor do writers: an entry that another is writing, or was
-// when the process was forked, is left alone.
+// Thread-safe. Readers never wait: what an entry held before is there while it is being written.
+// Nor do writers: an entry that another is writing, or was when the process was forked, is left
+// alone.
 #pragma once
 
 #include <array>
@@ -82,13 +83,21 @@ class DenyCache {
     Micros ahead = 0;  // of this machine's monotonic clock
     Micros flushed_at = 0;
   };
-  // A sequence lock: odd while it is being written.
-  struct alignas(64) Entry {
-    std::atomic<std::uint64_t> sequence{0};
-    std::array<std::atomic<std::uint64_t>, 5> words{};
-
+  // A sequence lock of two copies: bit 1 of the sequence says which of them is to be read, bit 0
+  // that the other one is being written.
+  class alignas(64) Entry {
+   public:
     bool read(Seen* seen) const;
     bool write(const Seen& seen);
+    Micros flushed_at() const;
+
+   private:
+    using Copy = std::array<std::atomic<std::uint64_t>, 5>;
+
+    static std::size_t readable(std::uint64_t sequence) { return sequence / 2 % 2; }
+
+    std::atomic<std::uint64_t> sequence_{0};
+    std::array<Copy, 2> copies_{};
   };
   // The first halves of the hashes apart from the rest, so that a miss costs one line of cache.
   struct Table {

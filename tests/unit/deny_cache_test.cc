@@ -105,6 +105,16 @@ TEST_F(DenyCacheTest, WaitsAreHeeded) {
   EXPECT_FALSE(cache_.find(request_of(*limiter, 1, 1'000'000), "k", kNow, &answer));
 }
 
+// Between a look at the clock and one into the cache the refusal may have been sent for and come.
+TEST_F(DenyCacheTest, NobodyIsToldToWaitForLongerThanTheServerSaid) {
+  const auto limiter = make("1/s burst 1");
+  cache_.remember(*limiter, "k", {kServer + 1'000'000, 0}, kServer, kNow);
+  Answer answer;
+  ASSERT_TRUE(cache_.find(request_of(*limiter, 1), "k", kNow - 200'000, &answer));
+  EXPECT_LE(answer.decision.retry_after, 1'000'000);
+  EXPECT_GE(answer.decision.retry_after, 999'990);
+}
+
 TEST_F(DenyCacheTest, NothingIsRememberedForLongerThanASecond) {
   const auto limiter = make("1/h");
   cache_.remember(*limiter, "k", {kServer + 3'600'000'000, 0}, kServer, kNow);
@@ -282,6 +292,31 @@ TEST_F(DenyCacheTest, ManyThreads) {
   EXPECT_EQ(torn, 0U);
   Answer answer;
   EXPECT_TRUE(cache_.find(request_of(*limiter, 1), "k1", kNow + 30'001, &answer));
+}
+
+// What is refused stays refused while its refusal is written down again.
+TEST_F(DenyCacheTest, IsThereWhileItIsWritten) {
+  const auto limiter = make("1/s burst 1000");
+  const Fraction full_at{kServer + 1'000'000'000, 0};
+  cache_.remember(*limiter, "k", full_at, kServer, kNow);
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> missed{0};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 2; ++t) {
+    readers.emplace_back([&] {
+      while (!done) missed += refuses(*limiter, "k", kNow + 100'000) ? 0 : 1;
+    });
+  }
+  for (Micros i = 1; i <= 10'000; ++i) {
+    cache_.remember(*limiter, "k", full_at, kServer, kNow + i);
+    // Not so often that a reader never sees it rest.
+    for (int k = 0; k < 20; ++k) {
+      cache_.remember(*limiter, std::to_string(k), full_at, kServer, kNow + i);
+    }
+  }
+  done = true;
+  for (std::thread& t : readers) t.join();
+  EXPECT_EQ(missed, 0U);
 }
 
 }  // namespace
