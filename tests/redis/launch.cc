@@ -5,10 +5,13 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -20,17 +23,35 @@ namespace {
 
 constexpr int kLowestPort = 10'240;
 constexpr int kHighestPort = 32'767;
+constexpr std::size_t kReserved = 100;  // more than one test has at a time
 
-bool is_free(std::uint16_t port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) throw std::runtime_error("no socket");
+// A bound socket, or -1 when the address is taken.
+int bound(const void* at, std::size_t size) {
+  const auto* const address = static_cast<const sockaddr*>(at);
+  const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (::bind(fd, address, static_cast<socklen_t>(size)) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+bool is_free(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const int fd = bound(&address, sizeof address);
   ::close(fd);
-  return bound;
+  return fd >= 0;
+}
+
+// Between this and the moment that a server listens on it no other test may take the port: whoever
+// holds the abstract socket of this name has it. It goes with its process. -1: another has it.
+int reserve(int port) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "saqiya-test-port-" + std::to_string(port);
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  return bound(&address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
 }  // namespace
@@ -51,10 +72,18 @@ std::uint16_t free_port() {
     std::random_device device;
     return std::uniform_int_distribution<int>(kLowestPort, kHighestPort)(device);
   }();
+  static std::deque<int> reserved;
   for (int tries = kLowestPort; tries <= kHighestPort; ++tries) {
-    const auto port = static_cast<std::uint16_t>(next);
+    const int port = next;
     next = next == kHighestPort ? kLowestPort : next + 1;
-    if (is_free(port)) return port;
+    const int reservation = reserve(port);
+    if (reservation < 0) continue;
+    reserved.push_back(reservation);
+    if (reserved.size() > kReserved) {
+      ::close(reserved.front());
+      reserved.pop_front();
+    }
+    if (is_free(port)) return static_cast<std::uint16_t>(port);
   }
   throw std::runtime_error("no free port");
 }

@@ -7,12 +7,14 @@ with RedisServer() as redis:
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from collections import deque
 
 from support.certificates import Certificates
 
@@ -21,11 +23,28 @@ SERVER = os.environ.get("SAQIYA_TEST_REDIS_SERVER") or "redis-server"
 CLI = SERVER.removesuffix("-server") + "-cli"
 
 
+# As tests/redis/launch.cc has it: below the ports that the kernel gives to clients, and not one
+# that another test was given. Whoever holds the abstract socket of its name has a port.
+_PORTS = range(10_240, 32_768)
+_reserved: deque[socket.socket] = deque()
+
+
 def free_port() -> int:
-    """A TCP port of the loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of the loopback that nobody listens on and no other test was given."""
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0saqiya-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            reservation.close()
+            continue
+        _reserved.append(reservation)
+        if len(_reserved) > 100:  # more than one test has at a time
+            _reserved.popleft().close()
+        return port
 
 
 class RedisServer:
@@ -50,16 +69,12 @@ class RedisServer:
         self.folder = tempfile.mkdtemp(prefix="saqiya-redis-")
         self.socket_path = os.path.join(self.folder, "redis.sock")
         self.process: subprocess.Popen[bytes] | None = None
-        attempts = 1 if port is not None else 5
-        for attempt in range(attempts):
-            self.port = port if port is not None else free_port()
-            try:
-                self.start()
-                return
-            except RuntimeError:  # somebody else took the port meanwhile
-                if attempt == attempts - 1:
-                    shutil.rmtree(self.folder, ignore_errors=True)
-                    raise
+        self.port = port if port is not None else free_port()
+        try:
+            self.start()
+        except RuntimeError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     @property
     def url(self) -> str:

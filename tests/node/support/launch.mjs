@@ -99,7 +99,7 @@ export async function cluster(t) {
   const edges = [0, 5461, 10923, 16384];
   for (const [i, node] of nodes.entries()) {
     await node.command('CLUSTER', 'ADDSLOTSRANGE', edges[i], edges[i + 1] - 1);
-    await node.command('CLUSTER', 'MEET', '127.0.0.1', nodes[0].port);
+    await node.command('CLUSTER', 'MEET', '127.0.0.1', nodes[0].port, nodes[0].busPort);
   }
   const isComplete = async (node) => {
     const [info, slots] = [
@@ -112,10 +112,8 @@ export async function cluster(t) {
   return { nodes, url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}` };
 }
 
-// The port of the cluster's bus is 10000 above the node's, and must exist.
 async function clusterNode(on) {
-  let port;
-  do port = await freePort();
-  while (port > 55_000);
-  return RedisServer.start(port, on);
+  const busPort = await freePort();
+  const node = await RedisServer.start(undefined, [...on, '--cluster-port', busPort]);
+  return Object.assign(node, { busPort });
 }

@@ -1,19 +1,31 @@
 // A private redis-server on a free port and a Unix socket.
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+// As tests/redis/launch.cc has it: below the ports that the kernel gives to clients, and not one that
+// another test was given. Whoever holds the abstract socket of its name has a port.
 export async function freePort() {
-  const probe = createServer();
-  probe.listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(10_240, 32_768);
+    if (!(await listens({ path: `\0saqiya-test-port-${port}` }))) continue;
+    const probe = await listens({ port, host: '127.0.0.1' });
+    if (!probe) continue;
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
+}
+
+// A server that keeps nobody running, or null when the address is taken.
+async function listens(address) {
+  const server = createServer().listen(address).unref();
+  const heard = once(server, 'listening');
+  return heard.then(() => server).catch(() => null);
 }
 
 export class RedisServer {
