@@ -187,7 +187,7 @@ TEST(RedisClusterMap, IsAskedForAgainAfterAQuestionThatWasGivenUp) {
   Half cluster;
   const auto store = open(cluster.url(), patient());
   const auto calm = make_limiter(store, "10/h", "calm");
-  const auto limiter = make_limiter(store, "10/h", "hasty", 50'000);
+  const auto limiter = make_limiter(store, "10/h", "hasty", 150'000);
   const std::string here = "b";   // slot 3300
   const std::string there = "a";  // slot 15495
   ASSERT_EQ(redis::slot_of("{" + here + "}"), 3300);

@@ -178,11 +178,11 @@ TEST(RedisFault, SilenceEndsAtTheDeadlineAndClosesTheConnection) {
   FakeServer server([&](const Command&) { return ++batches == 2 ? stay_silent() : say(kGood); });
   const auto store = open(server.url(), patient());
   const auto limiter = make_limiter(store, "5/s");
-  const auto hasty = make_limiter(store, "5/s", "", 50'000);
+  const auto hasty = make_limiter(store, "5/s", "", 150'000);
   EXPECT_EQ(outcome(check(*limiter, "u")), Outcome::kAllowed);
   const Micros start = system_monotonic();
   EXPECT_EQ(reason(check(*hasty, "u")), Reason::kTimeout);
-  EXPECT_GE(system_monotonic() - start, 50'000);
+  EXPECT_GE(system_monotonic() - start, 150'000);
   // The breaker is open until a new connection is answered, and nobody waits for that.
   const Micros give_up = system_monotonic() + 20 * kSecond;
   while (outcome(check(*limiter, "u")) != Outcome::kAllowed && system_monotonic() < give_up) {
@@ -194,15 +194,15 @@ TEST(RedisFault, SilenceEndsAtTheDeadlineAndClosesTheConnection) {
 TEST(RedisFault, ALimitersOwnDeadlineCounts) {
   FakeServer server([](const Command&) { return stay_silent(); });
   const auto store = open(server.url(), patient());
-  const auto limiter = make_limiter(store, "5/s", "", 30'000);
+  const auto limiter = make_limiter(store, "5/s", "", 200'000);
   EXPECT_EQ(reason(check(*limiter, "u")), Reason::kTimeout);
 }
 
 TEST(RedisFault, EachRequestEndsAtItsOwnDeadline) {
   FakeServer server([](const Command&) { return stay_silent(); });
   const auto store = open(server.url(), patient());
-  const auto hasty = make_limiter(store, "5/s", "hasty", 50'000);
-  const auto calm = make_limiter(store, "5/s", "calm", 400'000);
+  const auto hasty = make_limiter(store, "5/s", "hasty", 150'000);
+  const auto calm = make_limiter(store, "5/s", "calm", 600'000);
   auto queue = open_queue(store);
   const Micros start = system_monotonic();
   queue->submit(check(*calm, "u"), 1);
@@ -215,7 +215,7 @@ TEST(RedisFault, EachRequestEndsAtItsOwnDeadline) {
   ASSERT_EQ(second.size(), 1U);
   EXPECT_EQ(second[0].user_data, 1U);
   EXPECT_EQ(second[0].decision.reason, Reason::kTimeout);
-  EXPECT_GE(system_monotonic() - start, 400'000);
+  EXPECT_GE(system_monotonic() - start, 600'000);
 }
 
 TEST(RedisFault, AHangUpLosesWhatWasWritten) {

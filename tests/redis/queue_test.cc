@@ -181,11 +181,11 @@ TEST(RedisQueue, CancelledRequestsAtTheHeadOfABatchAreNobodyElses) {
 }
 
 TEST_F(RedisQueueTest, ALateRequestCostsTheOthersNothing) {
-  const auto hasty = make_limiter(store_, "5/h", "hasty", 20'000);
+  const auto hasty = make_limiter(store_, "5/h", "hasty", 150'000);
   auto queue = open_queue(store_);
   queue->submit(check(*limiter_, "warm"), 0);
   ASSERT_EQ(collect(*queue, 1).size(), 1U);
-  server_.client()({"CLIENT", "PAUSE", "300", "ALL"});
+  server_.client()({"CLIENT", "PAUSE", "800", "ALL"});
   for (std::uint64_t i = 1; i <= 20; ++i) queue->submit(check(*limiter_, std::to_string(i)), i);
   queue->submit(check(*hasty, "u"), 99);
   const auto all = collect(*queue, 21);

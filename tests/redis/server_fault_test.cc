@@ -153,7 +153,7 @@ TEST(RedisServerFault, PausedServers) {
     SCOPED_TRACE(mode);
     RedisServer server;
     StoreOptions options;
-    options.deadline = 50'000;
+    options.deadline = 150'000;
     const auto store = open(server.url(), options);
     const auto limiter = make_limiter(store, "1/h burst 100000", "pause");
     ASSERT_EQ(ask_until_up(check(*limiter, "u")).outcome, Outcome::kAllowed);
@@ -174,7 +174,7 @@ TEST(RedisServerFault, AHalfOpenLink) {
   RedisServer server;
   Proxy proxy(server.socket_path());
   StoreOptions options;
-  options.deadline = 100'000;
+  options.deadline = 200'000;
   const auto store = open(proxy.url(), options);
   const auto limiter = make_limiter(store, "1/h burst 1000", "half");
   ASSERT_EQ(ask_until_up(check(*limiter, "u")).outcome, Outcome::kAllowed);
