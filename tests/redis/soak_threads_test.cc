@@ -62,6 +62,7 @@ class Queuer : public SoakQueue {
 void soak(const RedisServer& server, const std::string& url, int events,
           const std::function<void(std::uint32_t)>& disturb) {
   constexpr int kBlocking = 20;  // of so many events one is a check that waits
+  constexpr std::int64_t kBetween = 20;
   Outcomes outcomes;
   const std::string policy = "1/h burst " + std::to_string(kBurst);
   const auto limiter = make_limiter(open(url, patient()), policy, "soak");
@@ -80,8 +81,13 @@ void soak(const RedisServer& server, const std::string& url, int events,
     });
   }
   std::minstd_rand random(7);
+  std::int64_t seen = -1;
   while (running > 0) {
-    disturb(static_cast<std::uint32_t>(random()));
+    // Not again before something was decided, however long a machine takes to connect.
+    if (outcomes.allowed > seen) {
+      disturb(static_cast<std::uint32_t>(random()));
+      seen = outcomes.allowed + kBetween;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   for (std::thread& t : threads) t.join();
