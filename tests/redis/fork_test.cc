@@ -221,7 +221,7 @@ TEST(RedisForks, UnderLoadOfEveryKindNoneHangs) {
     });
   }
   int bad = 0;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < kForks; ++i) {
     const pid_t child = in_child([&] {
       return outcome(check(i % 2 == 0 ? *bucket : *rules, "child")) == Outcome::kUnavailable ? 1
                                                                                              : 0;
