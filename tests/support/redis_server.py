@@ -26,7 +26,7 @@ CLI = SERVER.removesuffix("-server") + "-cli"
 # As tests/redis/launch.cc has it: below the ports that the kernel gives to clients, and not one
 # that another test was given. Whoever holds the abstract socket of its name has a port.
 _PORTS = range(10_240, 32_768)
-_reserved: deque[socket.socket] = deque()
+_reserved: deque[int] = deque()  # descriptors, which the end of the process closes
 
 
 def free_port() -> int:
@@ -41,9 +41,9 @@ def free_port() -> int:
         except OSError:
             reservation.close()
             continue
-        _reserved.append(reservation)
+        _reserved.append(reservation.detach())
         if len(_reserved) > 100:  # more than one test has at a time
-            _reserved.popleft().close()
+            os.close(_reserved.popleft())
         return port
 
 
