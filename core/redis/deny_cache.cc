@@ -13,8 +13,8 @@ namespace {
 constexpr Micros kRounding = 3;
 // A clock may be slewed by 500 parts in a million; twice that for two of them.
 constexpr Micros kSlew = 1000;
-// A reader looks again when an entry was written twice meanwhile, for one that does not rest is not
-// worth more.
+// So often a reader looks at an entry that is always just being written anew, before it does
+// without.
 constexpr int kLooks = 8;
 
 }  // namespace
@@ -27,7 +27,7 @@ bool DenyCache::Entry::read(Seen* seen) const {
     for (std::size_t i = 0; i < copy.size(); ++i) {
       copy[i] = words[i].load(std::memory_order_acquire);
     }
-    // The copy is written again when the sequence becomes odd for the second time.
+    // Who writes this copy anew has made the sequence odd, after another one has written the other.
     if (sequence_.load(std::memory_order_relaxed) - before / 2 * 2 > 2) continue;
     seen->tag = copy[0];
     seen->q = static_cast<std::int64_t>(copy[1]);
@@ -102,18 +102,26 @@ bool DenyCache::find(const Request& request, std::string_view subject, Micros no
 void DenyCache::remember(const Limiter& limiter, std::string_view subject, Fraction full_at,
                          Micros server_now, Micros flushed_at) noexcept {
   if (!limiter.remembers_denials()) return;
-  if (table_.load(std::memory_order_acquire) == nullptr) {
+  if (table_.load() == nullptr) {
     Table* fresh = new (std::nothrow) Table;
     Table* none = nullptr;
     if (fresh == nullptr) return;
-    if (!table_.compare_exchange_strong(none, fresh, std::memory_order_acq_rel)) delete fresh;
+    if (!table_.compare_exchange_strong(none, fresh)) delete fresh;
   }
+  // Who forgets sees the table, or is seen here: both write first and look then.
+  if (flushed_at <= forgotten_at_.load()) return;
   write(limiter, subject,
         {0, full_at.q, full_at.r, limiter.bucket().tokens, server_now - flushed_at, flushed_at});
 }
 
 void DenyCache::forget(const Limiter& limiter, std::string_view subject, Micros now) noexcept {
-  if (!limiter.is_bucket() || table_.load(std::memory_order_acquire) == nullptr) return;
+  if (!limiter.is_bucket()) return;
+  if (table_.load() == nullptr) {
+    Micros before = forgotten_at_.load();
+    while (before < now && !forgotten_at_.compare_exchange_weak(before, now)) {
+    }
+    if (table_.load() == nullptr) return;
+  }
   write(limiter, subject, {0, 0, 0, 0, 0, now});
 }
 

@@ -66,7 +66,7 @@ class DenyCache {
   void remember(const Limiter& limiter, std::string_view subject, Fraction full_at,
                 Micros server_now, Micros flushed_at) noexcept;
   // The key was reset, or something given back. Answers to what was sent before `now` are not
-  // remembered any more.
+  // remembered any more; of any key, where nothing is remembered yet.
   void forget(const Limiter& limiter, std::string_view subject, Micros now) noexcept;
 
   std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
@@ -108,7 +108,8 @@ class DenyCache {
   void write(const Limiter& limiter, std::string_view subject, Seen seen) noexcept;
 
   SipKey secret_;
-  std::atomic<Table*> table_{nullptr};                      // made at the first refusal
+  std::atomic<Table*> table_{nullptr};                      // 2 MB, made at the first refusal
+  std::atomic<Micros> forgotten_at_{0};                     // the last time that there was none
   alignas(64) mutable std::atomic<std::uint64_t> hits_{0};  // not beside what all readers read
 };
 

@@ -57,7 +57,7 @@ void learn(const Config& config, const Call& call, std::string_view keys, const 
                    flushed_at);
     return;
   }
-  if (call.op == Op::kRenew || cache.is_empty()) return;
+  if (call.op == Op::kRenew) return;
   const Micros now = system_monotonic();
   if (call.group == nullptr) {
     const Limiter& limiter = *call.held->limiter;

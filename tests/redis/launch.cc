@@ -26,11 +26,15 @@ constexpr int kHighestPort = 32'767;
 constexpr std::size_t kReserved = 100;  // more than one test has at a time
 
 // A bound socket, or -1 when the address is taken.
-int bound(const void* at, std::size_t size) {
-  const auto* const address = static_cast<const sockaddr*>(at);
-  const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (::bind(fd, address, static_cast<socklen_t>(size)) == 0) return fd;
+int bound(int family, const void* address, std::size_t size) {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), "socket");
+  if (::bind(fd, static_cast<const sockaddr*>(address), static_cast<socklen_t>(size)) == 0) {
+    return fd;
+  }
+  const int error = errno;
   ::close(fd);
+  if (error != EADDRINUSE) throw std::system_error(error, std::generic_category(), "bind");
   return -1;
 }
 
@@ -39,19 +43,20 @@ bool is_free(int port) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  const int fd = bound(&address, sizeof address);
+  const int fd = bound(AF_INET, &address, sizeof address);
+  if (fd < 0) return false;
   ::close(fd);
-  return fd >= 0;
+  return true;
 }
 
-// Between this and the moment that a server listens on it no other test may take the port: whoever
-// holds the abstract socket of this name has it. It goes with its process. -1: another has it.
+// Until a server listens on it no other test may take the port: whoever holds the abstract socket
+// of this name has it. The socket goes with its process. -1: another has it.
 int reserve(int port) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const std::string name = "saqiya-test-port-" + std::to_string(port);
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
-  return bound(&address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return bound(AF_UNIX, &address, offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ namespace saqiya::testing {
 // program.
 const std::string& server_program();
 
-// A port that nobody listens on and no other test was given; below those that the kernel gives to
-// clients, so that a server which is killed can come back to its port.
+// A port that nobody listens on and no other test in C++ or Python was given; below those that the
+// kernel gives to clients, so that a server which is killed can come back to its port.
 std::uint16_t free_port();
 
 // Removed with all that is in it.

@@ -6,6 +6,7 @@ with RedisServer() as redis:
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -38,8 +39,10 @@ def free_port() -> int:
             reservation.bind(f"\0saqiya-test-port-{port}")
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-        except OSError:
+        except OSError as error:
             reservation.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
             continue
         _reserved.append(reservation.detach())
         if len(_reserved) > 100:  # more than one test has at a time

@@ -140,6 +140,18 @@ TEST_F(DenyCacheTest, WhatIsGivenBackHereIsSeenAtOnce) {
   EXPECT_TRUE(refuses(*limiter, "k", kNow + 20));
 }
 
+// The reset overtook the very first refusal, on another connection.
+TEST_F(DenyCacheTest, WhatIsGivenBackBeforeAnythingIsRememberedIsSeenToo) {
+  const auto limiter = make("1/h");
+  const Fraction full_at{kServer + 3'600'000'000, 0};
+  cache_.forget(*limiter, "k", kNow + 10);
+  EXPECT_TRUE(cache_.is_empty());
+  cache_.remember(*limiter, "k", full_at, kServer, kNow + 5);
+  EXPECT_FALSE(refuses(*limiter, "k", kNow + 20));
+  cache_.remember(*limiter, "k", full_at, kServer, kNow + 11);
+  EXPECT_TRUE(refuses(*limiter, "k", kNow + 20));
+}
+
 TEST_F(DenyCacheTest, LimitersThatGiveBackDoNotRemember) {
   const auto limiter = make("1/h");
   cache_.remember(*limiter, "k", {kServer + 3'600'000'000, 0}, kServer, kNow);
@@ -270,7 +282,7 @@ TEST_F(DenyCacheTest, ManyThreads) {
         // Both say that it is full 1,000 s from kNow, in clocks that are an hour apart.
         const Micros server = kServer + t * 3'600'000'000;
         cache_.remember(*limiter, key, {server + 1'000'000'000, 0}, server, kNow + i);
-        if (i % 50 == 0) cache_.forget(*limiter, key, kNow + i);
+        if (i % 50 == 0) cache_.forget(*limiter, key, kNow + i + 1);
       }
     });
   }

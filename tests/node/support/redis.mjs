@@ -7,25 +7,22 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-// As tests/redis/launch.cc has it: below the ports that the kernel gives to clients, and not one that
-// another test was given. Whoever holds the abstract socket of its name has a port.
+// Below the ports that the kernel gives to clients, so that a server which is killed can come back to
+// its port; at random, so that tests side by side hardly ever take the same.
 export async function freePort() {
   for (;;) {
+    const probe = createServer();
     const port = randomInt(10_240, 32_768);
-    if (!(await listens({ path: `\0saqiya-test-port-${port}` }))) continue;
-    const probe = await listens({ port, host: '127.0.0.1' });
-    if (!probe) continue;
+    const listening = once(probe.listen(port, '127.0.0.1'), 'listening');
+    const taken = await listening.catch((error) => {
+      if (error.code !== 'EADDRINUSE') throw error;
+      return null;
+    });
+    if (taken === null) continue;
     probe.close();
     await once(probe, 'close');
     return port;
   }
-}
-
-// A server that keeps nobody running, or null when the address is taken.
-async function listens(address) {
-  const server = createServer().listen(address).unref();
-  const heard = once(server, 'listening');
-  return heard.then(() => server).catch(() => null);
 }
 
 export class RedisServer {
